@@ -68,7 +68,7 @@ Parts = Sequence[tuple[str, "str | Parts"]]
 
 
 def _tree(parts: Parts) -> Recording:
-    """Modules in modules, in a chain; those of the class Linear have a weight."""
+    """Modules in modules, in a chain; Linear, Conv and Wide have a weight."""
     builder = Builder("Net")
 
     def run(x: str, parts: Parts) -> str:
@@ -76,8 +76,9 @@ def _tree(parts: Parts) -> Recording:
             with builder.scope(name, inner if isinstance(inner, str) else "Block"):
                 if not isinstance(inner, str):
                     x = run(x, inner)
-                elif inner == "Linear":
-                    x = builder.op("linear", x, builder.parameter("weight", (4, 4)), shape=(2, 4))
+                elif inner in ("Linear", "Conv", "Wide"):
+                    weight = builder.parameter("weight", (4, 4))
+                    x = builder.op(inner.lower(), x, weight, shape=(2, 4))
                 else:
                     x = builder.op(inner.lower(), x, shape=(2, 4))
         return x
@@ -103,6 +104,19 @@ def test_a_block_that_moved_is_found_with_all_that_is_in_it() -> None:
         )
         assert ("one", "new.b.two") in found
         assert {(f"one.{name}", f"new.b.two.{name}") for name, _ in block} <= found
+
+
+def test_equal_layers_in_other_blocks_are_no_match() -> None:
+    """Two models have layers of one size, each with other layers around it. They match where the
+    whole block is there, or if each model has only one of the name."""
+    plain: Parts = [("first", "Tanh"), ("second", "Tanh")]
+    one: Parts = [("conv", "Conv"), ("norm", "Linear"), ("act", "ReLU")]
+    two: Parts = [("wide", "Wide"), ("norm", "Linear"), ("act", "ReLU")]
+    before: Parts = [("one", one), ("two", one)]
+    assert {old for old, _ in _pairs(before, [("three", two), ("four", two), *plain])} == {""}
+    assert ("one.norm", "three.four.norm") in _pairs(before, [*plain, ("three", [("four", one)])])
+    alone: Parts = [("one", one), ("two", [("conv", "Conv"), ("act", "ReLU")])]
+    assert ("one.norm", "three.norm") in _pairs(alone, [*plain, ("three", two)])
 
 
 def test_what_moved_without_weights_is_no_match() -> None:

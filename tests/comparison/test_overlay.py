@@ -282,7 +282,7 @@ def result_of(deep: bool) -> Recording:
     with run.scope("Net"):
         x = run.input()
         with run.scope("inner", "Inner"), run.scope("deep", "Deep") if deep else nullcontext():
-            x = run.op("sin", x)
+            x = run.op("cos" if deep else "sin", x)
             run.returns(x)
         run.op("exp", x)
     return run.recording()

@@ -240,3 +240,35 @@ def test_what_was_added_is_searched_once() -> None:
 
     rewired = [each for each in compare(run(0), run(60)).changes if each.kind == "rewired"]
     assert [change.follows for change in rewired] == [False]
+
+
+class _Block(nn.Module):
+    """A layer before or after a normalization."""
+
+    def __init__(self, first: bool) -> None:
+        super().__init__()
+        self.norm, self.fc, self.first = nn.LayerNorm(4), nn.Linear(4, 4), first
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of *x*, under this name."""
+        return self.fc(self.norm(x)) if self.first else self.norm(self.fc(x))
+
+
+def test_what_a_numbered_block_is_given_has_the_name_of_its_argument() -> None:
+    """Each block is given the result of the one before it: equal rewirings share a line."""
+    before, after = (
+        record(nn.Sequential(*(_Block(first) for _ in range(3))), torch.ones(1, 4))
+        for first in (True, False)
+    )
+    found = compare(before, after).text().splitlines()
+    assert [" ".join(line.split()) for line in found[1:]] == [
+        "rewired 0 … 2 returns 0.norm, not 0.fc",
+        "rewired 0.fc … 2.fc reads 0: x, not 0.norm",
+        "rewired 0.norm … 2.norm reads 0.fc, not 0: x",
+    ]
+
+
+def test_what_a_block_without_siblings_is_given_has_its_own_name() -> None:
+    """That of the input, or of the module that computed it."""
+    before, after = (record(_Block(first), torch.ones(1, 4)) for first in (True, False))
+    assert "rewired fc reads x, not norm" in lines(before, after)

@@ -45,6 +45,22 @@ def test_an_element_in_the_middle(before: str, after: str, expected: list[str]) 
     assert told == [f"rewired cat {text}" for text in expected]
 
 
+def test_a_result_is_the_same_whatever_is_before_it_in_the_list() -> None:
+    """One result of a longer list, unlike an operation that has one for each element."""
+    def run(*names: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            made = [builder.op(name, x) for name in names]
+            slots = tuple(f"tensors.{place}" for place in range(len(names)))
+            builder.op("tanh", builder.op("cat", *made, slots=slots))
+        return builder.recording()
+
+    assert lines(run("a", "b"), run("c", "a", "b")) == [
+        "added c", "rewired cat tensors.0: reads c, not nothing"
+    ]  # fmt: skip
+
+
 def test_what_takes_the_place_of_another() -> None:
     """It is between the same neighbors."""
     def run(names: str, kept: str) -> Recording:

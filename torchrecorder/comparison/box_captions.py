@@ -157,10 +157,13 @@ class BoxCaptions:
             yield NOW[change.kind]
 
     def _former(self, change: Change) -> str:
-        """The former name of a renamed scope, with its path if the path differs too."""
+        """The former name of a renamed scope, with its path if the path differs too; of an op the
+        former place."""
         if change.kind is not ChangeKind.RENAMED:
             return ""
-        old = self.before.scopes[ScopeId(change.before or "")]
+        old = self.before.scopes.get(ScopeId(change.before or ""))
+        if old is None:
+            return change.text.removeprefix("was ")
         new = self.after.scopes[ScopeId(change.after or "")]
         if old.parent is None:
             return WHOLE if new.parent is not None else old.name

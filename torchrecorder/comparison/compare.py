@@ -10,7 +10,9 @@ from typing import Union
 from torchrecorder.checks import ABOVE_0, Check, check_one, suggests_names
 from torchrecorder.comparison.kinds import LAST, Change, ChangeKind, PlacedChange, alone
 from torchrecorder.comparison.comparison import Comparison
-from torchrecorder.comparison.functions import changed_arguments, function, replacement
+from torchrecorder.comparison.functions import (
+    changed_arguments, function, is_replaced, replacement,
+)
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Wanted, factors, places, totals
 from torchrecorder.comparison.rewired import Rewirings
@@ -161,7 +163,7 @@ class _Comparer:
     def _scopes(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.scopes.items():
             old, new = self.before.scopes[left], self.after.scopes[right]
-            if old.cls != new.cls and not self._has_parts(old, new):
+            if is_replaced(self.before, self.after, old, new):
                 self.replaced[False].add(left)
                 self.replaced[True].add(right)
             for kind, text in self._about(old, new):
@@ -173,6 +175,9 @@ class _Comparer:
         if old.module is None or old.call == 0 or new.call == 0:
             if old.cls != new.cls:
                 yield ChangeKind.REPLACED, f"{old.cls} → {new.cls}"
+            elif old.id in self.replaced[False]:
+                names = (self.before.module_of(old), self.after.module_of(new))
+                yield ChangeKind.REPLACED, " → ".join(item.qualname for item in names if item)
             if self._renamed(old, new):
                 yield ChangeKind.RENAMED, f"was {self._former_name(old)}"
             for text in self._changed(old, new):
@@ -189,9 +194,6 @@ class _Comparer:
         for slot, twin in by_name(old.outputs, new.outputs):
             if not self.edge_match.same(slot, twin, new.id):
                 yield self.edge_match.instead(RETURNS, slot, twin, old.id, new.id)
-
-    def _has_parts(self, old: Scope, new: Scope) -> bool:
-        return _has_scopes(self.before, old) or _has_scopes(self.after, new)
 
     def _renamed(self, old: Scope, new: Scope) -> bool:
         """Whether a scope has another name, or its parent is not the counterpart of its parent, so
@@ -221,7 +223,8 @@ class _Comparer:
         left, right = self.before.module_of(old), self.after.module_of(new)
         if left is None or right is None:
             return
-        known = old.cls == new.cls and self._hyperparameters_known
+        same = old.cls == new.cls and old.id not in self.replaced[False]
+        known = same and self._hyperparameters_known
         if known and old.call == new.call == 0 and left.detail != right.detail:
             details = [hyperparameters(old.cls, item.detail) for item in (left, right)]
             yield differences(*details) or "its hyperparameters"
@@ -248,8 +251,18 @@ class _Comparer:
             elif (text := changed_arguments(old, new)) and not self._follows_from_module(old, new):
                 follows = is_reshape(new) and self.tensors.follows(new)
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text, follows)
+            if self._moved(old, new):
+                text = f"was {self.old_names.op(left)}"
+                yield place, Change(ChangeKind.RENAMED, left, right, where, text)
         for index, change in Rewirings(self.edge_match).all():
             yield (index, 1), change
+
+    def _moved(self, old: Op, new: Op) -> bool:
+        """Whether an op is in another module, apart from modules that only one run has."""
+        outer = self.before.within(old.scope), self.after.within(new.scope)
+        left = next((scope for scope in outer[0] if scope in self.matching.scopes), None)
+        right = next((scope for scope in outer[1] if scope in self.matched[0]), None)
+        return (self.matching.scopes[left] if left is not None else None) != right
 
     def _follows_from_module(self, old: Op, new: Op) -> bool:
         """Whether the hyperparameters of the module around differ, and so are listed."""
@@ -323,10 +336,6 @@ def _made_by_others(slot: Slot | None, recording: RecordedRun, ops: Container[Op
     """Whether there is no output, or none of these *ops* computed it."""
     producer = recording.values[slot.value].producer if slot is not None else None
     return slot is None or (producer is not None and producer not in ops)
-
-
-def _has_scopes(recording: RecordedRun, scope: Scope) -> bool:
-    return any(isinstance(child, Scope) for child in recording.children[scope.id])
 
 
 def _has_hyperparameters(recording: RecordedRun) -> bool:

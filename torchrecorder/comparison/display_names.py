@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator, Mapping, Set
 from functools import cached_property
 
@@ -18,6 +19,9 @@ DEFAULT = "default"
 
 AROUND = "around "
 """The start of the text about a wrapper."""
+
+INDEX = re.compile(r"(?<![^.])\d+(?=[.: ]|$)")
+"""An index in a list of modules, in a path."""
 
 UNNAMED: Mapping[str, tuple[str, ...]] = {
     "Embedding": ("num_embeddings", "embedding_dim"),
@@ -76,6 +80,8 @@ class DisplayNames:
 
     def result(self, value: ValueId, reader: ScopeId | None) -> str:
         """Its name, or that of the outermost module that returns it to *reader*."""
+        if argument := self._argument(value, reader):
+            return argument
         giver = self._giver(value, reader)
         if giver is None:
             return self.value(value)
@@ -83,6 +89,8 @@ class DisplayNames:
 
     def full_result(self, value: ValueId, reader: ScopeId | None) -> str:
         """*result 2 of lstm (LSTM)*: the index of the result, and the class of the module."""
+        if argument := self._argument(value, reader):
+            return argument
         giver = self._giver(value, reader)
         if giver is None:
             return self.value(value)
@@ -94,6 +102,15 @@ class DisplayNames:
             given = list(dict.fromkeys(slot.value for slot in giver.outputs))
         several = len(given) > 1 and value in given
         return f"result {given.index(value) + 1} of {name}" if several else name
+
+    def _argument(self, value: ValueId, reader: ScopeId | None) -> str:
+        """*layers.0: x*: the argument with which a numbered module was given a tensor that it did
+        not compute; its siblings have the same. Empty for others."""
+        found = self.recording.scopes[reader] if reader is not None else None
+        if found is None or not INDEX.search(found.path):
+            return ""
+        names = [slot.name for slot in found.inputs if slot.value == value]
+        return f"{self.scope(found.id)}: {names[0]}" if names else ""
 
     def _giver(self, value: ValueId, reader: ScopeId | None) -> Op | Scope | None:
         """The outermost module that returns a tensor to *reader*, or the op that computed it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from torchrecorder.comparison.display_names import differences
-from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import RecordedRun
 
 SAME = re.compile(r"torch(?:\.Tensor|\.nn\.functional|\.ops\.aten)?\.(\w+)(?:\.\w+)?")
 """Namespaces in which one name means one function: ``x.softmax(-1)`` is ``F.softmax(x, -1)``."""
@@ -18,6 +19,29 @@ def function(op: Op) -> str:
     """The function that an op calls; the name alone for one of PyTorch."""
     found = SAME.fullmatch(op.qualname)
     return found[1] if found else op.qualname
+
+
+def call(op: Op) -> tuple[str, frozenset[tuple[str, str]]]:
+    """The function that an op calls and the arguments that are set; equal for calls in two ways."""
+    return function(op), frozenset(_given(dict(op.arguments), {}).items())
+
+
+def is_replaced(before: RecordedRun, after: RecordedRun, old: Scope, new: Scope) -> bool:
+    """Whether an innermost scope has another class: of another name, or one of the same name in
+    another Python module that calls none of the same functions, such as a quantized ``Linear``."""
+    steps = *before.children[old.id], *after.children[new.id]
+    if any(isinstance(step, Scope) for step in steps):
+        return False
+    if old.cls != new.cls:
+        return True
+    left, right = before.module_of(old), after.module_of(new)
+    if left is None or right is None or left.qualname == right.qualname:
+        return False
+    calls, others = (
+        {function(step) for step in run.children[scope.id] if isinstance(step, Op)}
+        for run, scope in ((before, old), (after, new))
+    )
+    return bool(calls and others) and calls.isdisjoint(others)
 
 
 def replacement(old: Op, new: Op) -> str:

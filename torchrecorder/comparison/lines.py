@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from torchrecorder.checks import plural
-from torchrecorder.comparison.display_names import AROUND
+from torchrecorder.comparison.display_names import AROUND, INDEX
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
 from torchrecorder.events import STORED, ValueId
 from torchrecorder.graph.recording import RecordedRun
@@ -18,9 +18,6 @@ MAX_RANGE = 48
 
 WEIGHTS = (ChangeKind.FROZEN, ChangeKind.UNFROZEN)
 """Kinds of differences of weights that are counted in one line."""
-
-INDEX = re.compile(r"(?<![^.])\d+(?=[.: ]|$)")
-"""An index in a list of modules, in a path."""
 
 RESULTS, SIZED_WEIGHTS = "because of their inputs", "because of their modules"
 """The texts for results and weights of several forms that follow from other differences."""

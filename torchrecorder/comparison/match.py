@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from torchrecorder.comparison.functions import function
+from torchrecorder.comparison.functions import call, is_replaced
 from torchrecorder.comparison.list_places import place_of, uneven_lists
-from torchrecorder.comparison.skeletons import Skeleton
+from torchrecorder.comparison.moved_scopes import ScopePair, called_elsewhere, equal_elsewhere
 from torchrecorder.comparison.step_keys import (
     TIERS, Side, StepKey, called, made_alike, named, step_name, uneven_names, weighted,
 )
@@ -134,11 +134,7 @@ class _Matcher:
 
     def _comparable(self, a: Scope, b: Scope) -> bool:
         """Whether two steps can match; innermost modules of different classes cannot."""
-        return a.cls == b.cls or any(
-            isinstance(child, Scope)
-            for side, scope in ((self.a, a), (self.b, b))
-            for child in side.recording.children[scope.id]
-        )
+        return not is_replaced(self.a.recording, self.b.recording, a, b)
 
     def _inside(self, a: ScopeId | None, b: ScopeId | None) -> Iterator[StepPair]:
         left = _free(self.a.recording.children[a], self.scopes.there)
@@ -219,27 +215,11 @@ class _Matcher:
             left = [item for item in left if item.id not in taken[0]]
             right = [entry for entry in right if entry.id not in taken[1]]
 
-    def _moved(self) -> Iterator[tuple[ScopeId, ScopeId]]:
-        """Match scopes of the same module that are called from elsewhere, then moved scopes with
-        weights and equal structure, the largest first."""
-        places = {
-            _path_of(scope): scope.id for scope in self.b.recording.scopes.values()
-            if scope.path and scope.id not in self.scopes.back
-        }
-        for scope in self.a.recording.scopes.values():
-            twin = places.get(_path_of(scope))
-            if twin is not None and scope.id not in self.scopes.there:
-                if twin not in self.scopes.back:
-                    yield scope.id, twin
-        left, right = _by_structure(self.a), _by_structure(self.b)
-        common = (item for item in left if item in right and item.weights)
-        for structure in sorted(common, key=lambda item: (-item.scopes, item.digest)):
-            free = right[structure][::-1]
-            for moved in left[structure]:
-                while free and free[-1] in self.scopes.back:
-                    free.pop()
-                if free and moved not in self.scopes.there:
-                    yield moved, free[-1]
+    def _moved(self) -> Iterator[ScopePair]:
+        """Match scopes in other places: first those of one module, then those of one structure."""
+        known = self.scopes.there, self.scopes.back
+        yield from called_elsewhere(self.a, self.b, *known)
+        yield from equal_elsewhere(self.a, self.b, *known)
 
     # Modules and tensors ----------------------------------------------------------------
 
@@ -271,8 +251,8 @@ class _Matcher:
             self.values.add(slot.value, other.value)
         for left in (op for op in a.ops if op in self.ops.there):  # in the order of the run
             self._results(a.ops[left], b.ops[self.ops.there[left]])
-        for scope, other_scope in ((None, None), *self.scopes.there.items()):
-            self._reordered(scope, other_scope)
+        self._moved_ops()
+        self._around_moved()
         for scope, other_scope in self.scopes.there.items():
             self._slots(a.scopes[scope].outputs, b.scopes[other_scope].outputs)
             if a.scopes[scope].cls != b.scopes[other_scope].cls:
@@ -287,23 +267,50 @@ class _Matcher:
         for value, other in self._outputs(old, new):
             self.values.add(value, other)
 
-    def _reordered(self, a: ScopeId | None, b: ScopeId | None) -> None:
-        """Match the ops directly in two scopes that do the same with the same tensors, but in
-        another order."""
-        there: dict[Hashable, list[Op]] = {}
-        for new in reversed(self.b.recording.children[b]):
-            if isinstance(new, Op) and new.inputs and new.id not in self.ops.back:
-                key = function(new), new.arguments, new.inputs
-                there.setdefault(key, []).append(new)
-        for old in self.a.recording.children[a] if there else ():
-            if isinstance(old, Op) and old.id not in self.ops.there:
-                read = tuple(
-                    Slot(slot.name, self.values.there.get(slot.value, "")) for slot in old.inputs
-                )
-                if twins := there.get((function(old), old.arguments, read)):
-                    new = twins.pop()
-                    self.ops.add(old.id, new.id)
-                    self._results(old, new)
+    def _moved_ops(self) -> None:
+        """Match ops that do the same with the same tensors, in another order, then in another
+        scope."""
+        a, b = self.a.recording, self.b.recording
+        replaced = set[Any](), set[Any]()
+        for scope, other_scope in self.scopes.there.items():
+            left, right = a.scopes[scope], b.scopes[other_scope]
+            if not self._comparable(left, right):  # what is in them is not listed
+                replaced[0].add(scope)
+                replaced[1].add(other_scope)
+        for anywhere in (False, True):
+            there: dict[Hashable, list[Op]] = {}
+            for new in reversed(list(b.ops.values())):
+                if new.inputs and new.id not in self.ops.back and new.scope not in replaced[1]:
+                    read = tuple(slot.value for slot in new.inputs)
+                    there.setdefault((anywhere or new.scope, call(new), read), []).append(new)
+            for old in a.ops.values() if there else ():
+                if old.id not in self.ops.there and old.scope not in replaced[0]:
+                    read = tuple(self.values.there.get(slot.value, "") for slot in old.inputs)
+                    around = anywhere or self.scopes.there.get(old.scope)
+                    if twins := there.get((around, call(old), read)):
+                        new = twins.pop()
+                        self.ops.add(old.id, new.id)
+                        self._results(old, new)
+
+    def _around_moved(self) -> None:
+        """Match scopes of one class in which all steps correspond, from the inside out."""
+        a, b = self.a.recording, self.b.recording
+        for scope in reversed(list(a.scopes.values())):
+            steps = a.children[scope.id] if scope.id not in self.scopes.there else ()
+            twins = {self._scope_of_twin(step) for step in steps}
+            around = twins.pop() if len(twins) == 1 else None
+            twin = b.scopes[around] if around is not None else None
+            if twin is not None and (twin.kind, twin.cls) == (scope.kind, scope.cls):
+                if len(b.children[twin.id]) == len(steps) and self.scopes.add(scope.id, twin.id):
+                    if scope.module is not None:
+                        self.modules.add(scope.module, twin.module)
+
+    def _scope_of_twin(self, step: Scope | Op) -> ScopeId | None:
+        """The scope in which the counterpart of a step is; None without a counterpart."""
+        b = self.b.recording
+        if isinstance(step, Op):
+            return b.ops[self.ops.there[step.id]].scope if step.id in self.ops.there else None
+        return b.scopes[self.scopes.there[step.id]].parent if step.id in self.scopes.there else None
 
     def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
         """The outputs of two ops in their order, or in that of lists of inputs with as many
@@ -318,8 +325,10 @@ class _Matcher:
                 weight, is_gradient = mine[value]
                 if waiting := twins.get((self.values.there.get(weight), is_gradient)):
                     yield value, waiting.pop()
-        pairs = uneven_lists(old, new, self.a.recording.values, self.values.there)
-        places = [(place_of(slot), place_of(other)) for slot, other in pairs if slot and other]
+        places: list[IndexPair] = []
+        if len(old.outputs) != len(new.outputs):
+            pairs = uneven_lists(old, new, self.a.recording.values, self.values.there)
+            places = [(place_of(slot), place_of(other)) for slot, other in pairs if slot and other]
         yield from (
             (old.outputs[place], new.outputs[other]) for place, other in places
             if place < len(old.outputs) and other < len(new.outputs)
@@ -353,24 +362,11 @@ class _Matcher:
         return left.producer is right.producer is None and left.role is right.role
 
 
-def _path_of(scope: Scope) -> Hashable:
-    """The path and class of a module, and which of its calls this is."""
-    return scope.kind, scope.path, scope.cls, scope.call
-
-
 def _written(recording: RecordedRun, scope: ScopeId) -> Iterator[Slot]:
     """The parameters and buffers that the ops directly in a scope wrote last, by their names."""
     for step in recording.children[scope]:
         for value in step.writes if isinstance(step, Op) else ():
             yield from (Slot(name, value) for name in recording.values[value].names)
-
-
-def _by_structure(side: Side) -> dict[Skeleton, list[ScopeId]]:
-    """The scopes of each structure, in the order in which they ran."""
-    found: dict[Skeleton, list[ScopeId]] = {}
-    for scope in side.recording.scopes:
-        found.setdefault(side.skeletons[scope], []).append(scope)
-    return found
 
 
 def _moved_path(path: str, paths: Mapping[str, str]) -> str:

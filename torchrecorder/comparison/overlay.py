@@ -14,6 +14,8 @@ from torchrecorder.comparison.marks import GONE, Marks
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.fold_labels import fold_labels
+from torchrecorder.comparison.functions import is_replaced
+from torchrecorder.comparison.removed_frames import removed_frames
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -74,9 +76,7 @@ class _Merger:
             **matching.scopes, **matching.ops, **matching.values, **matching.modules
         }
         self.replaced = set(_replaced(before, after, matching))
-        self.wrappers: dict[str, ScopeId] = {
-            matching.scopes[inner]: outer for outer, inner in matching.held(added=False).items()
-        }  # those that are gone, by what they were around
+        self.frames: Mapping[Any, ScopeId] = removed_frames(before, after, matching)
         self.removed: set[tuple[str, str]] = set()
         self.added: set[tuple[str, str]] = set()
 
@@ -163,39 +163,48 @@ class _Merger:
     def _inside(self) -> dict[str | None, list[Scope | Op]]:
         """The steps in each scope; a removed step comes after the one that it followed."""
         inside: dict[str | None, list[Scope | Op]] = {}
-        behind = self._behind()
+        behind, opened = self._behind(), set[ScopeId]()
         for scope, steps in self.after.children.items():
             found = inside.setdefault(scope, [])
             found.extend(behind.pop((scope, None), []))
             for step in steps:
-                gone = self.wrappers.get(step.id)
-                found.append(step if gone is None else self._old(self.before.scopes[gone]))
+                gone = self.frames.get(step.id)
+                if gone is None:
+                    found.append(step)
+                elif gone not in opened:
+                    opened.add(gone)
+                    found.append(self._old(self.before.scopes[gone]))
                 found.extend(behind.pop((scope, step.id), []))
         for (around, _), rest in behind.items():
             inside.setdefault(around, []).extend(rest)
         return inside
 
     def _behind(self) -> dict[tuple[str | None, str | None], list[Scope | Op]]:
-        """Removed steps, by their scope and the step before them there; in a removed wrapper, with
+        """Removed steps, by their scope and the step before them there; in a removed frame, with
         its contents."""
         behind: dict[tuple[str | None, str | None], list[Scope | Op]] = {}
-        inner = {outer: held for held, outer in self.wrappers.items()}
+        last_inside = {outer: held for held, outer in self.frames.items()}
         for scope, steps in self.before.children.items():
             around, last = self._new_id(scope), None
             if scope in self.replaced:
                 continue
             for step in steps:
                 new = self.counterparts.get(step.id)
-                if step.id in inner:
-                    last = inner[ScopeId(step.id)]
-                elif new in self.wrappers:
-                    held = self.after.scopes[new].replace(parent=around)
-                    behind.setdefault((around, last), []).append(held)
+                if step.id in last_inside:
+                    last = last_inside[ScopeId(step.id)]
+                elif new in self.frames:
+                    behind.setdefault((around, last), []).append(self._moved(new, around))
                 elif new is None:
                     behind.setdefault((around, last), []).append(self._old(step))
                 elif self._parent(new) == around:
                     last = new
         return behind
+
+    def _moved(self, step: Any, around: ScopeId | None) -> Scope | Op:
+        """A step of the second recording, in a scope that is gone."""
+        if step in self.after.scopes:
+            return self.after.scopes[step].replace(parent=around)
+        return self.after.ops[step].replace(scope=around)
 
     def _parent(self, step: str) -> str | None:
         if step in self.after.scopes:
@@ -376,9 +385,7 @@ def _replaced(
 ) -> Iterator[ScopeId]:
     """The innermost scopes whose class changed: both are drawn as one box."""
     for old, new in matching.scopes.items():
-        inside = (*before.children[old], *after.children[new])
-        plain = not any(isinstance(item, Scope) for item in inside)
-        if plain and before.scopes[old].cls != after.scopes[new].cls:
+        if is_replaced(before, after, before.scopes[old], after.scopes[new]):
             yield old
 
 

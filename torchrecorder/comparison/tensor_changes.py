@@ -35,7 +35,10 @@ class TensorChanges:
             yield from self._own(left, right)
 
     def _modules(self) -> Iterator[PlacedChange]:
-        """Changes of modules without calls."""
+        """Changes of modules without calls, except those in replaced modules, and containers of
+        modules with calls."""
+        hidden = [(left, right) for left, right in self.matching.modules.items()
+                  if not self._has_lines(self.after.modules[right])]
         for added, recording, known in (
             (False, self.before, self.matching.modules.keys()),
             (True, self.after, set(self.matching.modules.values())),
@@ -43,8 +46,13 @@ class TensorChanges:
             kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
             unmatched = [module for module in recording.modules.values() if module.id not in known]
             names = {name for module in unmatched for name in module.names}
+            names.update(name for pair in hidden for name in recording.modules[pair[added]].names)
+            holders = {outer for module in recording.modules.values() if module.calls
+                       for name in module.names for outer in _above(name)}
             for module in unmatched:
-                if module.names and not module.calls and not _around(module, names):
+                if module.calls or not names.isdisjoint(_above(*module.names[:1])):
+                    continue
+                if module.names and (module.stored or module.names[0] not in holders):
                     where = f"{module.names[0]} ({module.cls})"
                     yield (LAST, 1), alone(kind, module.id, where, "never called")
 
@@ -125,10 +133,9 @@ class TensorChanges:
         return self.after.ops[readers[0]].index if readers else LAST
 
 
-def _around(module: Module, names: set[str]) -> bool:
-    """Whether a module around this one is listed already."""
-    name = module.names[0]
-    return any(name[:place] in names for place, letter in enumerate(name) if letter == ".")
+def _above(name: str = "") -> Iterator[str]:
+    """The names of the modules around the module of this name."""
+    yield from (name[:place] for place, letter in enumerate(name) if letter == ".")
 
 
 def _stored(old: Value, new: Value) -> Iterator[tuple[ChangeKind, str]]:

@@ -1,0 +1,105 @@
+"""Moved scopes: modules of one run that the other run has in another place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Hashable, Iterator
+from typing import NamedTuple
+
+from torchrecorder.comparison.skeletons import Skeleton
+from torchrecorder.comparison.step_keys import Side
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.relations import scopes_inside
+
+ScopePair = tuple[ScopeId, ScopeId]
+
+
+def called_elsewhere(
+    a: Side, b: Side, known: Container[ScopeId], known_there: Container[ScopeId]
+) -> Iterator[ScopePair]:
+    """Scopes of the same module that are called from elsewhere, without *known* ones. Both sets of
+    known scopes may grow meanwhile."""
+    places = {
+        _path_of(scope): scope.id for scope in b.recording.scopes.values()
+        if scope.path and scope.id not in known_there
+    }
+    for scope in a.recording.scopes.values():
+        twin = places.get(_path_of(scope))
+        if twin is not None and scope.id not in known and twin not in known_there:
+            yield scope.id, twin
+
+
+def equal_elsewhere(
+    a: Side, b: Side, known: Container[ScopeId], known_there: Container[ScopeId]
+) -> list[ScopePair]:
+    """Scopes with weights and equal structure, the largest first.
+
+    Any two models have layers of equal sizes, which say little alone. If the module around one of
+    the two is not in the other run, all modules with weights in it have to be there, or both runs
+    have only one such layer of this name.
+    """
+    rest = _Rest(a, known, set()), _Rest(b, known_there, set())
+    pairs: list[ScopePair] = []
+    left, right = (one.by_structure() for one in rest)
+    common = (item for item in left if item in right and item.weights)
+    for structure in sorted(common, key=lambda item: (-item.scopes, item.digest)):
+        free = right[structure][::-1]
+        for moved in left[structure]:
+            while free and free[-1] in rest[1].taken:
+                free.pop()
+            if free and moved not in rest[0].taken:
+                pairs.append((moved, free[-1]))
+                for one, scope in zip(rest, pairs[-1]):
+                    one.taken.update(scopes_inside(one.side.recording, [scope]))
+    names = [one.names() for one in rest]
+    return [
+        pair for pair in pairs
+        if all(one.is_known_around(scope) for one, scope in zip(rest, pair))
+        or any(one.is_whole_around(scope) for one, scope in zip(rest, pair))
+        or names[0][key := rest[0].name(pair[0])] == names[1][key] == 1
+    ]
+
+
+class _Rest(NamedTuple):
+    """The scopes of one run that are not *known*, and those that are *taken* by candidates."""
+
+    side: Side
+    known: Container[ScopeId]
+    taken: set[ScopeId]
+
+    def by_structure(self) -> dict[Skeleton, list[ScopeId]]:
+        """The scopes of each structure, in the order in which they ran."""
+        found: dict[Skeleton, list[ScopeId]] = {}
+        for scope in self.side.recording.scopes:
+            if scope not in self.known:
+                found.setdefault(self.side.skeletons[scope], []).append(scope)
+        return found
+
+    def names(self) -> Counter[Hashable]:
+        """How many scopes have each name and structure."""
+        return Counter(map(self.name, self.side.recording.scopes))
+
+    def name(self, scope: ScopeId) -> Hashable:
+        """The last part of the name of a scope, and its structure."""
+        name = self.side.recording.scopes[scope].name.rpartition(".")[2]
+        return name, self.side.skeletons[scope].digest
+
+    def is_known_around(self, scope: ScopeId) -> bool:
+        """Whether the scope around this one is the whole model, or in the other run, too."""
+        around = self.side.recording.scopes[scope].parent
+        return around is None or around in self.known or around in self.side.recording.roots
+
+    def is_whole_around(self, scope: ScopeId) -> bool:
+        """Whether all that has weights in a scope that is not in the other run is there."""
+        around = self.side.recording.scopes[scope].parent
+        return not self.is_known_around(scope) and all(
+            child.id in self.taken or child.id in self.known
+            for child in self.side.recording.children[around]
+            if isinstance(child, Scope) and self.side.skeletons[child.id].weights
+        )
+
+
+def _path_of(scope: Scope) -> Hashable:
+    """The path and class of a module, and which of its calls this is."""
+    return scope.kind, scope.path, scope.cls, scope.call
