@@ -166,6 +166,17 @@ def test_what_only_python_reads() -> None:
     assert last_lines(lengths)["n"] == "read by item"
 
 
+@pytest.mark.parametrize("kept", ["to", "contiguous", "float"])
+def test_a_call_that_returns_its_argument_does_not_read_it(kept: str) -> None:
+    """As ``x.to(device)`` of a tensor that is there already."""
+
+    def run(x: Tensor) -> None:
+        y = x.exp()
+        y.to("cpu") if kept == "to" else getattr(y, kept)()
+
+    assert last_lines(torchrecorder.record(run, torch.ones(2)))["exp"] == "unused"
+
+
 @NUMPY
 def test_many_readers() -> None:
     """The first three kinds, in the order in which they ran."""

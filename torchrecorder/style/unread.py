@@ -85,7 +85,7 @@ def _readers(view: View, box: Box) -> str:
             further = [one for one in reader.outputs if recording.consumers.get(one)]
             if further and is_copy(reader) and reader.id not in view.boxes:
                 waiting += [one for one in further if one not in seen]
-            elif not reader.recompute:
+            elif not (reader.recompute or is_identity(reader) and not reader.outputs):
                 found[reader.id] = reader
     rounds = frozenset(box.members)
     if not found or box.kind is BoxKind.MODULE and box.count == 1 and found.keys() <= rounds:
