@@ -240,8 +240,8 @@ class _FullView:
         """*scope*, or the scope around the outermost one around it that is given *value*.
 
         Between the two there may be scopes without inputs, such as a checkpoint or ``no_grad``.
-        Weights that functions read do not count: before the first step, a weight is no input. Nor do
-        constants with a name that functions of a module read, such as the coefficients of a solver.
+        Weights that functions read do not count: before the first step, a weight is no input. Nor
+        do constants with a name that functions of a module read, such as those of a solver.
         """
         home, one = scope, self.values[value]
         is_named = one.role is Role.CONSTANT and bool(one.names)

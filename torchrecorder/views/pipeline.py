@@ -201,8 +201,8 @@ class ViewOptions(Checked):
         "Draw operations whose results only Python reads, such as ``item``. These are operations "
         "that return no tensor, copies such as ``detach`` that only these read, comparisons that "
         "only an ``if`` of Python reads, what modules compute from numbers alone for such an "
-        "``if``, what data loaders load or shuffle that no operation reads, moves that change nothing, "
-        "and tensors that are only overwritten, or of which only the form is read, as by "
+        "``if``, what data loaders load or shuffle that no operation reads, moves that change "
+        "nothing, and tensors that are only overwritten, or of which only the form is read, as by "
         "``randn_like``.",
         FLAG,
         default=False,
