@@ -367,3 +367,17 @@ def test_inputs_of_a_recorded_model_have_the_names_of_its_arguments() -> None:
 
 
 HELD_BY_A_GLOBAL = ones()
+
+
+def transformed(first: Tensor, second: Tensor, third: Tensor) -> None:
+    """The gradient for each sample."""
+
+    def loss(x: Tensor, y: Tensor, target: Tensor) -> Tensor:
+        return F.mse_loss(x * y, target)
+
+    torch.func.vmap(torch.func.grad(loss))(first, second, third)
+
+
+def test_what_a_function_transform_passes_on_is_named_by_the_line_that_reads_it() -> None:
+    """The function reads a tensor around it, of one sample."""
+    assert names(transformed, ones(), ones(), ones()) == ["x", "y", "target"]

@@ -16,6 +16,7 @@ from torchrecorder.style.draw import draw, repainted
 from torchrecorder.style.figure import Shape
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK
+from torchrecorder.style.unread import unread
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -164,6 +165,52 @@ def test_what_only_python_reads() -> None:
     assert drawn["cos"] == "unused"
     lengths = torchrecorder.record(lambda x, n: x[: n.item()], (torch.ones(4), torch.tensor(2)))
     assert last_lines(lengths)["n"] == "read by item"
+
+
+@pytest.mark.parametrize("kept", ["to", "contiguous", "float"])
+def test_a_call_that_returns_its_argument_does_not_read_it(kept: str) -> None:
+    """As ``x.to(device)`` of a tensor that is there already."""
+
+    def run(x: Tensor) -> None:
+        y = x.exp()
+        y.to("cpu") if kept == "to" else getattr(y, kept)()
+
+    assert last_lines(torchrecorder.record(run, torch.ones(2)))["exp"] == "unused"
+
+
+class Masked(torch.nn.Module):
+    """Masks its input, less where earlier steps did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, prior: Tensor, x: Tensor) -> Tensor:
+        return torch.mul(self.fc(x), prior).sigmoid()
+
+
+class Steps(torch.nn.Module):
+    """Each step leaves a tensor for the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.masks = torch.nn.ModuleList(Masked() for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        prior = torch.ones(2, 4)
+        found = x.cos()
+        for layer in self.masks:
+            mask = layer(prior, x)
+            prior = torch.mul(1.3 - mask, prior)
+            found = found + (mask * x).relu()
+        return found
+
+
+def test_what_the_next_iteration_reads_is_not_read_by_something_hidden() -> None:
+    """The operation that reads it is drawn, in the box that stands for all iterations."""
+    view = make_view(torchrecorder.record(Steps(), torch.ones(2, 4)), ViewOptions(depth=9))
+    assert any(cluster.count == 3 for cluster in view.clusters.values())
+    assert not [caption for caption in unread(view).values() if caption.startswith("read by")]
 
 
 @NUMPY

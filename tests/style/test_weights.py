@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import torchrecorder
 from tests.figures import linear
@@ -281,3 +281,30 @@ def test_a_closed_loop_shows_what_is_trained() -> None:
     assert of_folds(model) == ["4 × 20 params, 1 of 4 frozen"]
     model.own[1].bias.requires_grad_(True)
     assert of_folds(model) == ["4 × 20 params, partly frozen"]
+
+
+class Scan(nn.Module):
+    """Calls a function of its own, which reads a weight of the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.skip = nn.Parameter(torch.ones(4))
+        self.inside = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scan(x).relu()
+
+    def scan(self, x: Tensor) -> Tensor:
+        """Two operations and a layer."""
+        return self.inside(x).sin() * self.skip
+
+
+def test_a_weight_in_a_function_has_the_name_that_its_module_gives_it() -> None:
+    """As beside the function."""
+    model = nn.Sequential(Scan(), nn.Linear(4, 2))
+    recording = torchrecorder.record(model, torch.ones(2, 4))
+    view = make_view(recording, ViewOptions(depth=9, functions=True, parameters=True))
+    found = {shape.label[0].text for shape in draw(view).shapes}
+    assert "skip" in found
+    assert any(scope.name == "scan" for scope in view.recording.scopes.values())
+    assert not [title for title in found if title.endswith(".skip")]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
+from torchrecorder.graph.nodes import BackwardRun
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.auto_depth import DEFAULT_MAX_BOXES
@@ -175,3 +177,30 @@ def test_a_large_model_of_a_training_step_is_opened(models: int, opened: list[st
     run.op("neg", run.op("sum", x))
     view = make_view(run.recording(), ViewOptions(max_boxes=6, fold=False))
     assert [view.recording.scopes[ScopeId(cluster)].name for cluster in view.clusters] == opened
+
+
+@pytest.mark.parametrize(("trains", "found"), [(True, {"step"}), (False, set[str]())])
+def test_a_validation_beside_a_training_does_not_keep_it_closed(
+    trains: bool, found: set[str]
+) -> None:
+    """The step of an optimizer with a closure is opened, although a larger region without gradients
+    cannot be. Without a backward pass, such a region is a part like others."""
+    run = Builder("fit")
+    x = run.input("x")
+    with run.scope("valid", "no_grad", kind=ScopeKind.NO_GRAD):
+        with run.scope("net", "Net"):
+            y = run.op("cos", run.op("exp", x))
+        for number in range(DEFAULT_MAX_BOXES + 20):
+            y = run.op(f"op_{word(number)}", y)
+    with run.scope("step", "SGD", kind=ScopeKind.OPTIMIZER):
+        with run.scope("net", "Net"):
+            for number in range(9):
+                x = run.op(f"layer_{word(number)}", x)
+        loss = run.op("loss", x)
+    recording = run.recording()
+    if trains:
+        loss_op = recording.values[loss].producer
+        recording = replace(recording, backward_runs=(BackwardRun(0, loss_op, None, False, False),))
+    view = make_view(recording)
+    names = {view.recording.scopes[ScopeId(cluster)].name for cluster in view.clusters}
+    assert names & {"valid", "step"} == found

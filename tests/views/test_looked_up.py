@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from torchrecorder.events import ScopeId
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import every_row
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import View
+from torchrecorder.views.view import BoxKind, View
 
 LAYERS = 4
 
@@ -186,3 +188,44 @@ def test_what_a_program_reads_in_a_region_of_its_own_stays_outside() -> None:
         play()
     view = make_view(recorder.recording, ViewOptions())
     assert max(folds(view)) == 5
+
+
+COEFFICIENTS = [torch.full((1,), 1 / (number + 1)) for number in range(3)]
+"""Constants of a file, such as the tableau of a Runge-Kutta method."""
+
+
+def solve(x: Tensor, scale: Tensor) -> Tensor:
+    """Reads the constants of its file, and what it is given."""
+    for coefficient in COEFFICIENTS:
+        x = x + x.tanh() * coefficient
+    return x * scale
+
+
+class Solver(nn.Module):
+    """Calls a function that reads constants; another operation reads one of *shared* again."""
+
+    def __init__(self, shared: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(1, 1)
+        self.shared = shared
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = solve(self.linear(x), x.exp())
+        return x * COEFFICIENTS[0] if self.shared else x.sin()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_constants_that_a_function_of_a_module_reads_are_in_it(shared: bool) -> None:
+    """Not around it, and not drawn while it is closed; one that others read too is around it."""
+    recording = torchrecorder.record(Solver(shared), torch.ones(2, 1))
+
+    def constants(depth: int) -> list[str | None]:
+        view = make_view(recording, ViewOptions(depth=depth, functions=True, fold=False))
+        view.check()
+        boxes = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+        homes = [view.recording.scopes[ScopeId(box.cluster)].name for box in boxes if box.cluster]
+        assert len(homes) == len(boxes)
+        return sorted(homes)
+
+    assert constants(1) == ["Solver"] * shared
+    assert constants(9) == ["Solver"] * shared + ["solve"] * (3 - shared)

@@ -20,6 +20,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.quiet_ops import idle_transfers
 from torchrecorder.views.view import BoxKind, View
 
 from tests.views.loops import closure_of
@@ -210,6 +211,36 @@ def test_moving_a_model_is_one_box(move: str) -> None:
     inside = {op.id for op in recording.children[moved.id]}
     assert not any(scope.parent == moved.id for scope in recording.scopes.values())
     assert not inside & {op.id for op in recording.children[None]}
+
+
+@pytest.mark.parametrize("move", ["cpu", "float", "to"])
+def test_a_move_that_changes_nothing_is_not_drawn(move: str) -> None:
+    """As of a model on the CPU to the CPU, before and after a training; ``queries`` draws it."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with torchrecorder.Recorder(model) as recorder:
+        model.to("cpu") if move == "to" else getattr(model, move)()
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        model.cpu()
+    recording = recorder.recording
+    kinds = [scope.kind for scope in recording.scopes.values()]
+    assert kinds.count(ScopeKind.TRANSFER) == 2
+    expected = ["ones", "Linear", "BatchNorm1d", "sum", "backward", "SGD"]
+    assert names(recording) == expected
+    assert names(recording, queries=True) == [move, *expected, "cpu"]
+    make_view(recording, ViewOptions(depth=9)).check()
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_move_that_assigns_other_data_is_drawn(is_own: bool) -> None:
+    """Although no operation of the move made these data."""
+    run = Builder("fit")
+    x, other = run.input("x"), run.input("other")
+    with run.scope("to", "to", kind=ScopeKind.TRANSFER):
+        run.op("set_data", x, x if is_own else other)
+    run.op("exp", x)
+    assert (len(idle_transfers(run.recording())) == 1) == is_own
 
 
 def test_what_the_program_goes_on_with_is_no_output() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import GradNode, Op
 from torchrecorder.graph.recording import RecordedRun
 
@@ -20,7 +20,8 @@ def scope_name(recording: RecordedRun, scope: ScopeId | None) -> str:
 
 def module_path(recording: RecordedRun, scope: ScopeId | None) -> str:
     """The dotted path of the innermost module around *scope*; empty for the root module."""
-    paths = (recording.scopes[outer].path for outer in recording.within(scope))
+    around = (recording.scopes[outer] for outer in recording.within(scope))
+    paths = (outer.path for outer in around if outer.kind is not ScopeKind.FUNCTION)
     return next(filter(None, paths), "")
 
 

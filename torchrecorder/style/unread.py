@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from operator import attrgetter
 
@@ -44,7 +44,8 @@ def unread(view: View) -> Mapping[str, str]:
         or not kept.isdisjoint(op.outputs)
     ) | {sent.scope for sent in recording.communications if sent.scope and sent.op is None}
     boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, lasting)]
-    found = {box.id: _readers(view, box) for box in boxes if box.id not in heads}
+    drawn = {member for box in view.boxes.values() for member in box.members}
+    found = {box.id: _readers(view, box, drawn) for box in boxes if box.id not in heads}
     gone = {box for box, caption in found.items() if caption == NOT_READ}
     for box in reversed(boxes if gone else []):
         if heads.get(box.id, {box.id}) <= gone:
@@ -68,10 +69,11 @@ def _ops_of(view: View, box: Box) -> list[Op]:
     return [ops[OpId(member)] for member in box.members if member in ops]
 
 
-def _readers(view: View, box: Box) -> str:
+def _readers(view: View, box: Box, drawn: Set[str]) -> str:
     """The hidden operations that read the results of an idle box, as a caption.
 
-    Other iterations of a loop are no hidden operations if the box stands for them too.
+    Other iterations of a loop are no hidden operations if a box stands for them too: *drawn* are
+    the members of all boxes.
     """
     recording = view.recording
     results = (value for op in _ops_of(view, box) for value in op.outputs)
@@ -85,16 +87,13 @@ def _readers(view: View, box: Box) -> str:
             further = [one for one in reader.outputs if recording.consumers.get(one)]
             if further and is_copy(reader) and reader.id not in view.boxes:
                 waiting += [one for one in further if one not in seen]
-            elif not reader.recompute:
+            elif not (reader.recompute or is_identity(reader) and not reader.outputs):
                 found[reader.id] = reader
     rounds = frozenset(box.members)
     if not found or box.kind is BoxKind.MODULE and box.count == 1 and found.keys() <= rounds:
         given = {value for run in recording.backward_runs for value in run.replacements}
         return NOT_READ if given.isdisjoint(seen) else GRADIENT
-    unseen = (
-        reader for reader in found.values()
-        if reader.id not in view.boxes and reader.id not in rounds
-    )
+    unseen = (reader for reader in found.values() if reader.id not in drawn)
     hidden = sorted(unseen, key=attrgetter("index"))
     names = [*dict.fromkeys(reader.name for reader in hidden if not is_alias(reader))]
     kept = [name for reader in hidden if is_alias(reader) for value in reader.outputs

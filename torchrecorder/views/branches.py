@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from torchrecorder.events import FUNCTION, ScopeId
+from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import IsUndrawn, transparent
 
 MIN_SHARE = 1 / 3
 """A part is opened only if it has at least this share of the ops in all closed scopes."""
+
+WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
+"""The kinds of regions that hold no part of a training step that a loss depends on."""
 
 OpenedPart = tuple[str, ...]
 """Closed scopes that open together."""
@@ -96,10 +99,15 @@ class Branches:
             if scope not in self.closed and self._inside(scope) > 1:
                 parts.setdefault(kind_of(self.recording, scope), []).append(scope)
         counted = [(sum(self.ops[scope] for scope in part), part) for part in parts.values()]
-        least = MIN_SHARE * sum(self.ops[scope] for scope in closed)
+        least = MIN_SHARE * sum(self.ops[scope] for scope in closed if not self._is_beside(scope))
         for ops, part in sorted(counted, key=lambda item: -item[0]):
             if ops >= least:
                 yield tuple(part)
+
+    def _is_beside(self, scope: str) -> bool:
+        """Whether *scope* is a region without gradients, as of a validation, beside a training."""
+        kind = self.recording.scopes[ScopeId(scope)].kind
+        return kind in WITHOUT_GRADIENTS and bool(self.recording.backward_runs)
 
 
 def _children(recording: RecordedRun) -> Mapping[ScopeId | None, Sequence[Scope | Op]]:

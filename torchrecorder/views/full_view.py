@@ -240,12 +240,16 @@ class _FullView:
         """*scope*, or the scope around the outermost one around it that is given *value*.
 
         Between the two there may be scopes without inputs, such as a checkpoint or ``no_grad``.
-        Weights that functions read do not count: before the first step, a weight is no input.
+        Weights that functions read do not count: before the first step, a weight is no input. Nor
+        do constants with a name that functions of a module read, such as those of a solver.
         """
-        home = scope
+        home, one = scope, self.values[value]
+        is_named = one.role is Role.CONSTANT and bool(one.names)
         for around in self.nesting.around(scope):
             inner = self.scopes[ScopeId(around)]
-            if inner.kind is ScopeKind.FUNCTION and value in self.stored:
+            if inner.kind is ScopeKind.FUNCTION and (
+                value in self.stored or is_named and self._in_module(around)
+            ):
                 continue
             if any(slot.value == value for slot in inner.inputs):
                 home = self.nesting.parents[around]

@@ -20,7 +20,7 @@ from torchrecorder.views.training import is_in_module, training_steps
 
 STORED_KINDS = (BoxKind.PARAMETER, BoxKind.BUFFER)
 
-HIDDEN_IF_QUIET = (*MODES, ScopeKind.DATA_LOADER, ScopeKind.FUNCTION)
+HIDDEN_IF_QUIET = (*MODES, ScopeKind.DATA_LOADER, ScopeKind.FUNCTION, ScopeKind.TRANSFER)
 """The kinds of scopes that are hidden if all of their ops are."""
 
 WEIGHTS = frozenset(
@@ -35,8 +35,8 @@ WEIGHTS = frozenset(
 class HideOps:
     """Hide the ops for which *quiet* holds, and connect their inputs to their readers.
 
-    A closed region (``no_grad``, another mode, a data loader) or function in which nothing else ran
-    is hidden as well, unless the cluster around it would be empty without it.
+    A closed region (``no_grad``, another mode, a data loader, a transfer) or function in which
+    nothing else ran is hidden as well, unless the cluster around it would be empty without it.
     """
 
     quiet: Callable[[Op], bool]

@@ -31,6 +31,7 @@ from torchrecorder.views.quiet_ops import (
     comparisons,
     copies,
     idle_loads,
+    idle_transfers,
     is_identity,
     is_reshape,
     made_for_conditions,
@@ -200,8 +201,9 @@ class ViewOptions(Checked):
         "Draw operations whose results only Python reads, such as ``item``. These are operations "
         "that return no tensor, copies such as ``detach`` that only these read, comparisons that "
         "only an ``if`` of Python reads, what modules compute from numbers alone for such an "
-        "``if``, what data loaders load or shuffle that no operation reads, and tensors that are "
-        "only overwritten, or of which only the form is read, as by ``randn_like``.",
+        "``if``, what data loaders load or shuffle that no operation reads, moves that change "
+        "nothing, and tensors that are only overwritten, or of which only the form is read, as by "
+        "``randn_like``.",
         FLAG,
         default=False,
     )
@@ -346,6 +348,7 @@ def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> 
     decided = frozenset[OpId]()
     if not options.queries:
         decided = comparisons(recording, needed) | idle_loads(recording)
+        decided |= idle_transfers(recording)
         decided |= made_for_conditions(recording, decided, needed)
         decided |= copies(recording, needed, decided) | overwritten(recording).views
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
-from torchrecorder.events import OpId, OpKind, ValueId
+from torchrecorder.events import OpId, OpKind, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import readers_of
@@ -105,6 +105,22 @@ def idle_loads(recording: RecordedRun) -> frozenset[OpId]:
         op.id for op in (recording.ops.values() if loaders.calls else ())
         if (call := loaders.call_of(op)) is not None and not loaders.batches[call]
     )
+
+
+def idle_transfers(recording: RecordedRun) -> frozenset[OpId]:
+    """The ops by which calls such as ``model.to(device)`` leave every tensor as it is."""
+    found: dict[ScopeId | None, list[Op]] = {}
+    for op in recording.ops.values():
+        if op.scope is not None and recording.scopes[op.scope].kind is ScopeKind.TRANSFER:
+            found.setdefault(op.scope, []).append(op)
+    idle = (ops for ops in found.values() if all(map(_changes_nothing, ops)))
+    return frozenset(op.id for ops in idle for op in ops)
+
+
+def _changes_nothing(op: Op) -> bool:
+    """Whether *op* returns its input, or assigns the data of a tensor to that tensor."""
+    own = len({slot.value for slot in op.inputs}) == 1
+    return is_identity(op) or op.name == "set_data" and own and not op.failed
 
 
 def is_send(op: Op) -> bool:

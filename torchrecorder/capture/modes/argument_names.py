@@ -20,6 +20,7 @@ from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import caller_of_function
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.tensors.argument_objects import Named
+from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.capture.tensors.early_reads import EarlyReads
 
 _METHOD = "torch.Tensor."
@@ -130,12 +131,17 @@ def _place(tensor: Tensor, called: CallInSource) -> Argument | None:
     for number, (name, value) in enumerate(given):
         known = names.index(name) if name in names else -1
         position = number if number < len(called.args) else known
-        if value is tensor:
+        if _stands_for(value, tensor):
             return Argument(position, name, None)
         for item, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
-            if part is tensor:
+            if _stands_for(part, tensor):
                 return Argument(position, name, item)
     return None
+
+
+def _stands_for(value: object, tensor: Tensor) -> bool:
+    """Whether *value* is *tensor*, or what ``vmap`` or another transformation passes for it."""
+    return value is tensor or isinstance(value, Tensor) and innermost(value) is tensor
 
 
 def _name(node: ast.AST, place: Argument, called: CallInSource) -> str:
