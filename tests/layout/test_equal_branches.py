@@ -9,7 +9,9 @@ import pytest
 from torchrecorder.layout.layered import Item, Link, Picture, place, plan
 from torchrecorder.layout.layered.compaction import Body, Segment, compact
 from torchrecorder.layout.layered.equal_branches import EqualBranches, structures
+from torchrecorder.layout.layered.place import PlacedBox
 from torchrecorder.layout.layered.ports import scope_nets
+from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.tracks import slots
 
 Pairs = Sequence[tuple[int, int]]
@@ -210,3 +212,14 @@ def test_lines_from_equal_distances_enter_at_equal_distances(
     assert found == sorted(found)
     assert [one + other for one, other in zip(found, reversed(found))] == [200.0] * len(found)
     assert found[len(apart)] - found[len(apart) - 1] == 12.0
+
+
+def test_lines_enter_a_circle_from_both_sides() -> None:
+    """Also if positions that are sums of many distances are not exactly equal."""
+    circle = PlacedBox(0, 90.0, 100.0, 20.0, 20.0, False)
+    ways = [
+        ((at, 0.0), (at + 1e-13, 80.0), (port, 80.0), (port, 100.0))
+        for at, port in ((40.0, 94.0), (160.0, 106.0))
+    ]
+    found = side_entries(ways, ["a", "b"], {0: circle, 1: circle}, [circle], True)
+    assert [way[-1] for way in found] == [(90.0, 110.0), (110.0, 110.0)]
