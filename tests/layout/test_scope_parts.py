@@ -126,7 +126,7 @@ def weights(links: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
     items = [Item(str(number), -1, 40, 20) for number in range(6)]
     found = scope_nets(items, [Link(one, other, str(one)) for one, other in links])
     return {(one, other): weight for one, other, weight in ScopeLayout(
-        found[-1], items, False
+        found[-1], items, [0] * len(items), False
     ).grid.edges}
 
 

@@ -115,7 +115,7 @@ def test_space_below_a_box_that_can_open_is_kept_free() -> None:
             items.append(Item("inside", 1, 40, 20))
             links = [link._replace(tail=6) if link.tail == 1 else link for link in links]
             links[0] = Link(0, 6, "x")
-        made = ScopeLayout(scope_nets(items, links)[-1], items, False)
+        made = ScopeLayout(scope_nets(items, links)[-1], items, [0] * len(items), False)
         assert made.row == [0, 1, 1, 2, 3, 4]
         passing = list(zip(made.grid.row[6:], made.grid.widths[6:]))
         assert passing == [(2, widths[0]), (2, DUMMY_WIDTH), (3, widths[1])]
@@ -225,7 +225,7 @@ def test_the_longest_branch_decides_whether_a_line_takes_a_lane() -> None:
     items = [Item(str(number), -1, 40, 20) for number in range(MAX_PASSED + 5)]
     links = [Link(number, number + 1, "x") for number in range(MAX_PASSED + 4)]
     links += [Link(1, 4, "skip"), Link(1, MAX_PASSED + 4, "skip")]
-    made = ScopeLayout(scope_nets(items, links)[-1], items, False)
+    made = ScopeLayout(scope_nets(items, links)[-1], items, [0] * len(items), False)
     assert made.lanes == [(2, MAX_PASSED + 4)]
 
 

@@ -50,7 +50,7 @@ def draft(boxes: int, *skips: tuple[int, int]) -> ScopeLayout:
     items = [Item(str(number), -1, 40, 20) for number in range(boxes)]
     links = [Link(number, number + 1, "x") for number in range(boxes - 1)]
     links += [Link(*skip, "skip") for skip in skips]
-    return ScopeLayout(scope_nets(items, links)[-1], items, False)
+    return ScopeLayout(scope_nets(items, links)[-1], items, [0] * len(items), False)
 
 
 # Lines past boxes -------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_the_main_flow_is_that_of_the_data(steps: int, nested: bool) -> None:
     items += [Item("module", -1, 60, 30, HEADER)] * nested
     first = len(items)
     items += [Item("op", around, 60, 20), Item("join", around, 60, 20), Item("end", around, 60, 20)]
-    items += [Item("side", around, 90, 20)] * (steps + 1)
+    items += [Item("side", around, 90, 24)] * (steps + 1)
     chain = [1, *range(first + 3, first + 4 + steps), first + 1]
     links = [Link(0, first, "v"), Link(first, first + 1, "v"), Link(first + 1, first + 2, "v")]
     sides = [Link(one, other, "v", side=True) for one, other in zip(chain, chain[1:])]

@@ -52,6 +52,59 @@ def dense() -> tuple[list[Item], list[Link]]:
     return items, [Link(a, b, "x") for a in range(40) for b in range(a + 1, 40)]
 
 
+def blocked(forks: int) -> tuple[list[Item], list[Link]]:
+    """A branch of an Inception block that forks, and cannot move for the others."""
+    items = [Item("x", -1, 60.0, 20.0, first=True)]
+    items += [Item(str(number), -1, 60.0, 20.0) for number in range(30)]
+    pairs, last, count = [(0, 1), (0, 2), (0, 3)], 2, 4
+    ends = [1, 3]
+    for _ in range(forks):
+        pairs += [(last, count), (last, count + 1), (count, count + 2), (count + 1, count + 2)]
+        pairs += [(end, count + number) for end, number in zip(ends, (3, 4))]
+        pairs += [(count + number, count + number + 2) for number in (3, 4)]
+        ends, last, count = [count + 5, count + 6], count + 2, count + 7
+    pairs += [(end, count) for end in (ends[0], last, ends[1])] + [(count, count + 1)]
+    return items[: count + 2], [Link(one, other, "v") for one, other in pairs]
+
+
+def branching(seed: int) -> tuple[list[Item], list[Link]]:
+    """Chains with forks to branches, many of them equal; some of their boxes can open."""
+    chance = random.Random(seed)
+    items = [Item("x", -1, 50.0, 20.0, first=True)]
+    links: list[Link] = []
+
+    def grown(around: int, source: int, depth: int) -> int:
+        """The end of a chain from a box in an item."""
+        if depth and chance.random() < 0.4:
+            opened = len(items)
+            items.append(Item(f"i{opened}", around, 70.0, 20.0, (40.0, 12.0)))
+            return grown(opened, grown(opened, source, depth - 1), depth - 1)
+        items.append(Item(f"i{len(items)}", around, chance.choice([40.0, 60.0]), 20.0))
+        links.append(Link(source, len(items) - 1, "v", side=chance.random() < 0.05))
+        return len(items) - 1
+
+    last = 0
+    for _ in range(6):
+        begin = len(items)
+        ends, count, shape = [], chance.choice([1, 2, 2, 3, 4]), chance.random()
+        for _ in range(count):
+            state = chance.getstate()
+            if chance.random() < 0.8:  # as the branch before
+                chance.seed(shape)
+            ends.append(grown(-1, grown(-1, last, 2), 1))
+            chance.setstate(state)
+            chance.random()
+        if chance.random() < 0.8:
+            items.append(Item("join", -1, 40.0, 20.0))
+            links += [Link(end, len(items) - 1, "v") for end in ends]
+            if chance.random() < 0.2:
+                links.append(Link(last, len(items) - 1, "v"))
+        last = len(items) - 1 if chance.random() < 0.9 else begin
+        if items[last].header is not None:
+            last = ends[-1]
+    return items, links
+
+
 def as_data(planned: Plan) -> dict[str, Any]:
     """What the page is given of a plan."""
     return {
@@ -133,6 +186,19 @@ def test_page_and_figure_have_everything_in_one_place(
     can = [number for number, item in enumerate(planned.items) if item.header is not None]
     for opened in ([], can[::2], can):
         assert_equal_places(flat, planned, opened)
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR"])
+def test_forks_and_joins_of_equal_branches_are_centered_alike(flat: Any, direction: str) -> None:
+    """With all open, and some of it."""
+    centered = 0
+    for given in (blocked(1), blocked(2), *map(branching, range(40))):
+        planned = plan(*given, direction)  # type: ignore[arg-type]
+        centered += sum(len(template.branches) for template in planned.templates)
+        can = [number for number, item in enumerate(planned.items) if item.header is not None]
+        for opened in (can, can[::2]):
+            assert_equal_places(flat, planned, opened)
+    assert centered > 40
 
 
 @pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])

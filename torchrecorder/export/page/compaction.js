@@ -45,8 +45,9 @@ const createCompaction = constants => {
   }
 
   // The positions of `bodies`, {first, last, left, right, box} each, with the ends of segments,
-  // [one, here, other, there, weight] each, in line if possible.
-  return (bodies, at, segments) => {
+  // [one, here, other, there, weight] each, in line if possible, and those of equal `branches`,
+  // [ends, members] each, centered.
+  return (bodies, at, segments, branches) => {
     const rightmost = [...at], leftmost = [...at];
     const all = bodies.map((_, body) => body);
     const order = [...all].sort((a, b) => at[a] - at[b] || a - b);
@@ -183,11 +184,53 @@ const createCompaction = constants => {
       return [...Map.groupBy(order, root).values()];
     }
 
+    // The segments that are in line, but for at most some points.
+    const aligned = most => segments.filter(([one, here, other, there, weight]) =>
+      weight >= 1 && Math.abs(at[one] + here - at[other] - there) <= most);
+
     // Two and more bodies that are attached and in line, but for at most some points.
-    function joined(most) {
-      const level = segments.filter(([one, here, other, there, weight]) =>
-        weight >= 1 && Math.abs(at[one] + here - at[other] - there) <= most);
-      return connectedBy(level).filter(group => group.length > 1);
+    const joined = most => connectedBy(aligned(most)).filter(group => group.length > 1);
+
+    // Move a group by a distance if there is free space.
+    function moveIfFree(group, distance) {
+      const [space] = freeSpace(group, distance < 0 ? before : after, distance < 0 ? -1 : 1);
+      if (Math.abs(distance) > space) return false;
+      move(group, distance);
+      return true;
+    }
+
+    // The distance of the end of equal branches to the middle between them.
+    function toMiddle(end, members) {
+      const found = attached[end].filter(([other]) => members.includes(other))
+        .map(([other, offset]) => at[other] + offset - at[end]);
+      return (Math.min(...found) + Math.max(...found)) / 2;
+    }
+
+    // Move equal branches so that their fork and their join are in the middle between them; if
+    // there is no space for that, or a straight line would bend, move the fork and the join.
+    function center() {
+      const cut = new Set(branches.flatMap(([ends, members]) =>
+        ends.flatMap(end => members.flatMap(each => [`${end},${each}`, `${each},${end}`]))));
+      const level = aligned(MIN_MOVE).filter(([one, , other]) => !cut.has(`${one},${other}`));
+      const groups = connectedBy(level), groupOf = new Map(), settled = new Set();
+      for (const group of groups) for (const body of group) groupOf.set(body, group);
+      for (const [ends, members] of branches) {
+        const inside = new Set(members.map(each => groupOf.get(each)));
+        const outside = new Set(ends.map(each => groupOf.get(each)));
+        const moves = ends.map(end => toMiddle(end, members));
+        const differ = Math.max(...moves) - Math.min(...moves) >= MIN_MOVE;
+        if (differ || [...outside].some(group => inside.has(group))) continue;
+        const staysStraight = body => attached[body].every(([other, offset]) =>
+          Math.abs(at[other] + offset - at[body]) >= MIN_MOVE ||
+          inside.has(groupOf.get(other)) || outside.has(groupOf.get(other)));
+        const moved = (chosen, distance) => {
+          const moving = [...chosen].flat();
+          return ![...chosen].some(group => settled.has(group)) && moving.every(staysStraight) &&
+            moveIfFree(new Set(moving), distance);
+        };
+        if (!moved(inside, -moves[0])) moved(outside, moves[0]);
+        for (const group of [...inside, ...outside]) settled.add(group);
+      }
     }
 
     // Move a group to one side up to its neighbors, if it has any there.
@@ -219,6 +262,7 @@ const createCompaction = constants => {
     }
     straighten(order.map(body => [body]));
     straighten(joined(MIN_MOVE));
+    if (branches.length) center();
     gather();
     return at;
   };

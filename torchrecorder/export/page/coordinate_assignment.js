@@ -9,7 +9,7 @@ const OUTSIDE = -1;
 const createCoordinateAssignment = constants => {
   const { STRAIGHT_WEIGHT, LONG_WEIGHT, BEND_WEIGHT, SIDE_WEIGHT, THROUGH_WEIGHT } = constants;
   const { MAX_PORT_OFFSET, MIN_PORT_PITCH, PORT_PITCH, PORT_MARGIN } = constants;
-  const { PAD, LANE_PITCH, MAX_LANES_WIDTH } = constants;
+  const { PAD, LANE_PITCH, MAX_LANES_WIDTH, MIN_MOVE } = constants;
   const compact = createCompaction(constants);
 
   // Whether all lines can be straight: around the middle of the side, and apart.
@@ -25,16 +25,16 @@ const createCoordinateAssignment = constants => {
     const order = wanted.map((_, number) => number)
       .sort((a, b) => wanted[a] - wanted[b] || a - b);
     if (fits(order.map(number => wanted[number]), center, width)) return wanted;
-    let nearest = 0;
-    order.forEach((number, place) => {
-      if (Math.abs(wanted[number] - center) < Math.abs(wanted[order[nearest]] - center)) {
-        nearest = place;
-      }
-    });
+    const distance = place => Math.abs(wanted[order[place]] - center);
+    const places = order.map((_, place) => place)
+      .sort((a, b) => distance(a) - distance(b) || a - b);
+    const [straight, other] = [places[0], places[1] ?? places[0]].map(each => wanted[order[each]]);
+    const isNear = Math.abs(straight - center) <= MAX_PORT_OFFSET;
+    const isEven = !isNear && Math.abs(straight + other - 2 * center) < MIN_MOVE;
+    const nearest = isEven ? (places[0] + places[1]) / 2 : places[0];
     const before = nearest, after = order.length - 1 - nearest;
     const room = Math.max(width / 2 - PORT_MARGIN, 1);
-    const straight = wanted[order[nearest]];
-    let middle = Math.abs(straight - center) <= MAX_PORT_OFFSET ? straight : center;
+    let middle = isNear ? straight : center;
     let apart = Math.min(
       (room + middle - center) / Math.max(before, 1), (room + center - middle) / Math.max(after, 1));
     if (apart < MIN_PORT_PITCH) apart = 2 * room / Math.max(order.length - 1, 1);
@@ -86,7 +86,7 @@ const createCoordinateAssignment = constants => {
     if (template.entries.length && template.exits.length) {
       segments.unshift([entry + mainEntry(trunks), 0, leave, 0, THROUGH_WEIGHT]);
     }
-    const found = compact(bodies, hints, segments);
+    const found = compact(bodies, hints, segments, template.branches);
     let begin = Infinity, end = -Infinity;
     bodies.forEach((each, number) => {
       begin = Math.min(begin, found[number] - each.left);

@@ -77,7 +77,7 @@ const createVariants = (data, children) => {
     for (const { port, outer, trunk } of out.found) add([0, port], [OUTSIDE, outer], trunk);
     const all = [...groups.values()];
     return {
-      children: [[across, 0, width, height, 0]], rows: 1, lanes: 0,
+      children: [[across, 0, width, height, 0]], rows: 1, lanes: 0, branches: [],
       entries: inOrder(template.entries, into.found, inner?.entries, into.count, across),
       exits: inOrder(template.exits, out.found, inner?.exits, out.count, across),
       trunks: all.map(({ source, branches }) => [source, [], branches]),

@@ -8,7 +8,7 @@ edges, alone and in aligned groups, as far as there is free space. The page has 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import (
@@ -21,6 +21,7 @@ from torchrecorder.layout.layered.constants import (
     MIN_MOVE,
     SEPARATION,
 )
+from torchrecorder.layout.layered.equal_branches import EqualBranches
 
 
 class Body(NamedTuple):
@@ -59,10 +60,13 @@ Neighbors = list[list[tuple[int, float]]]
 
 
 def compact(
-    bodies: Sequence[Body], at: Sequence[float], segments: Sequence[Segment]
+    bodies: Sequence[Body],
+    at: Sequence[float],
+    segments: Sequence[Segment],
+    branches: Sequence[EqualBranches] = (),
 ) -> list[float]:
     """The position of each body, in the order of the positions *at*. The ends of segments are
-    aligned if possible."""
+    aligned if possible, and those of equal *branches* centered."""
     compaction = _Compaction(bodies, at, segments)
     compaction.spread()
     compaction.find_limits()
@@ -75,6 +79,8 @@ def compact(
             break
     compaction.straighten([[item] for item in compaction.order])
     compaction.straighten(compaction.joined(MIN_MOVE))
+    if branches:
+        compaction.center(branches)
     compaction.gather()
     return compaction.at
 
@@ -218,14 +224,71 @@ class _Compaction:
 
     def joined(self, most: float) -> list[list[int]]:
         """Groups of two or more bodies whose segments are aligned within *most* points."""
-        groups = self._connected_by(
+        groups = self._connected_by(self._aligned(most))
+        return [group for group in groups if len(group) > 1]
+
+    def _aligned(self, most: float) -> list[Segment]:
+        at = self.at
+        return [
             segment
             for segment in self.segments
             if segment.weight >= 1
-            and abs(self.at[segment.one] + segment.here - self.at[segment.other] - segment.there)
-            <= most
+            and abs(at[segment.one] + segment.here - at[segment.other] - segment.there) <= most
+        ]
+
+    def center(self, branches: Sequence[EqualBranches]) -> None:
+        """Move equal branches so that their fork and their join are in the middle between them; if
+        there is no space for that, or a straight edge would bend, move the fork and the join."""
+        cut = {
+            pair
+            for ends, members in branches
+            for end in ends
+            for member in members
+            for pair in ((end, member), (member, end))
+        }
+        groups = self._connected_by(
+            segment
+            for segment in self._aligned(MIN_MOVE)
+            if (segment.one, segment.other) not in cut
         )
-        return [group for group in groups if len(group) > 1]
+        of = {number: place for place, group in enumerate(groups) for number in group}
+        settled = set[int]()
+        for ends, members in branches:
+            inside, outside = {of[each] for each in members}, {of[each] for each in ends}
+            moves = [self._to_middle(end, members) for end in ends]
+            if inside & outside or max(moves) - min(moves) >= MIN_MOVE:
+                continue
+            for moving, distance in ((inside, -moves[0]), (outside, moves[0])):
+                if settled.isdisjoint(moving):
+                    group = [number for place in moving for number in groups[place]]
+                    fixed = (of[other] in inside | outside for other in self._aligned_with(group))
+                    if all(fixed) and self._move_if_free(group, distance):
+                        break
+            settled |= inside | outside
+
+    def _aligned_with(self, group: Sequence[int]) -> Iterator[int]:
+        """The bodies at the other ends of all straight segments of a group."""
+        for number in group:
+            for other, off, _ in self.attached[number]:
+                if abs(self.at[other] + off - self.at[number]) < MIN_MOVE:
+                    yield other
+
+    def _to_middle(self, end: int, members: Sequence[int]) -> float:
+        """The distance of the end of equal branches to the middle between them."""
+        found = [
+            self.at[other] + off - self.at[end]
+            for other, off, _ in self.attached[end]
+            if other in members
+        ]
+        return (min(found) + max(found)) / 2
+
+    def _move_if_free(self, group: Sequence[int], distance: float) -> bool:
+        """Move a group by a distance if there is free space; return whether it moved."""
+        space, _ = self._free_space(group, self.before if distance < 0 else self.after)
+        if abs(distance) > space:
+            return False
+        self._move(group, distance)
+        return True
 
     def gather(self) -> None:
         """Move each group that no segment connects to the largest group next to that group.

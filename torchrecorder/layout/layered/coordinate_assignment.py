@@ -70,7 +70,7 @@ class CrossCoordinates:
                 body[-1].append(len(bodies))
                 bodies.append(Body(stem.begin, stem.end - 1, 0.0, 0.0, False))
                 hints.append(stem.across)
-        at = compact(bodies, hints, list(self._segments(body)))
+        at = compact(bodies, hints, list(self._segments(body)), template.branches)
         entry = len(template.children)
         leave = entry + len(template.entries)
         begin = min((here - body.left for here, body in zip(at, bodies)), default=0.0)

@@ -9,6 +9,7 @@ from typing import Literal
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered.ordering import columns
 from torchrecorder.layout.layered.scope_layout import ScopeLayout
+from torchrecorder.layout.layered.equal_branches import structures
 from torchrecorder.layout.layered.items import Item, Link
 from torchrecorder.layout.layered.port_order import in_order
 from torchrecorder.layout.layered.ports import Carried, ScopeNets, scope_nets
@@ -67,12 +68,15 @@ def plan(
     numbers: dict[object, int] = {}
     sizes: dict[object, int] = {}
     size = [sizes.setdefault((i.width, i.height, i.first), len(sizes)) for i in items]
+    structure = structures(items, found)
     template = [-1] * (len(items) + 1)
     for scope, level in found.items():
-        key = tuple([size[child] for child in level.children]), level.key()
+        known = dict[int, int]()
+        equal = [known.setdefault(structure[child], len(known)) for child in level.children]
+        key = tuple([size[child] for child in level.children]), tuple(equal), level.key()
         if key not in numbers:
             numbers[key] = len(layouts)
-            layouts.append(ScopeLayout(level, items, turned))
+            layouts.append(ScopeLayout(level, items, structure, turned))
         template[scope + 1] = numbers[key]
     places = columns([layout.grid for layout in layouts], timeout=timeout)
     templates = _templates(found, template, layouts, places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from torchrecorder.layout.layered.equal_branches import equal_branches
 from torchrecorder.layout.layered.items import Item
 from torchrecorder.layout.layered.lanes import lanes
 from torchrecorder.layout.layered.layering import rows
@@ -27,13 +28,16 @@ class ScopeLayout:
     """A scope whose boxes have layers, and the grid for their order. *turned*: the flow is
     horizontal."""
 
-    def __init__(self, level: ScopeNets, items: Sequence[Item], turned: bool) -> None:
+    def __init__(
+        self, level: ScopeNets, items: Sequence[Item], structure: Sequence[int], turned: bool
+    ) -> None:
         sizes = [(items[child].width, items[child].height) for child in level.children]
         self.sizes = [(tall, wide) if turned else (wide, tall) for wide, tall in sizes]
         nets = level.joined()
         first = [items[child].first for child in level.children]
         self.row = _rows(nets, first)
         self.rows = max(self.row, default=-1) + 1
+        self.branches = equal_branches(nets, self.row, [structure[item] for item in level.children])
         self.grid = Grid()
         for (width, _), row in zip(self.sizes, self.row):
             self.grid.add(width, row)
@@ -109,6 +113,7 @@ class ScopeLayout:
             tuple(across[node] for node in self.exit),
             tuple(route.trunk(across, lane, last) for route in self.routes),
             max(lane, default=-1) + 1,
+            self.branches,
         )
 
     def _last(self, across: Sequence[float]) -> list[int]:

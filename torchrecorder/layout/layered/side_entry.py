@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
+from torchrecorder.layout.layered.cuts import TOLERANCE
 from torchrecorder.layout.layered.place import PlacedBox
 from torchrecorder.layout.layered.positions import PlanePoint
 
@@ -96,7 +97,7 @@ class _Routes:
     def from_side(self, number: int, circle: Extent) -> Route | None:
         """The path of an edge into the side of its circle; None if it cannot change."""
         way = self.ways[number]
-        if len(way) < 4 or way[-3][1] != way[-2][1] or way[-4][0] != way[-3][0]:
+        if len(way) < 4 or not _is_level(way) or abs(way[-4][0] - way[-3][0]) > TOLERANCE:
             return None
         across, middle = (circle.left + circle.right) / 2, (circle.top + circle.end) / 2
         at, track = way[-3]
@@ -137,9 +138,14 @@ class _Routes:
             self.cells.setdefault(cell, []).append(segment)
 
 
+def _is_level(way: Route) -> bool:
+    """Whether the last but one segment of an edge runs across the flow."""
+    return abs(way[-3][1] - way[-2][1]) <= TOLERANCE
+
+
 def _straight(way: Route, circle: Extent) -> Route:
     """The only edge from the previous layer: straight if possible, else to the center."""
-    if len(way) < 4 or way[-3][1] != way[-2][1]:
+    if len(way) < 4 or not _is_level(way):
         return way
     across = (circle.left + circle.right) / 2
     if abs(way[-3][0] - across) <= MAX_SHARE * (circle.right - across):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from torchrecorder.layout.layered.equal_branches import EqualBranches
 from torchrecorder.layout.layered.ports import End
 
 
@@ -67,6 +68,7 @@ class Template(NamedTuple):
         exits: The positions across the flow at which tensors leave.
         trunks: The nets that join the children.
         lanes: The number of lanes.
+        branches: Equal branches, whose forks and joins are centered.
     """
 
     children: tuple[ClosedChild, ...]
@@ -75,6 +77,7 @@ class Template(NamedTuple):
     exits: tuple[float, ...]
     trunks: tuple[Trunk, ...]
     lanes: int
+    branches: tuple[EqualBranches, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As lists, for the page."""
@@ -90,4 +93,5 @@ class Template(NamedTuple):
                 for source, stems, branches, side in self.trunks
             ],
             "lanes": self.lanes,
+            "branches": [[*map(list, each)] for each in self.branches],
         }

@@ -10,6 +10,7 @@ from torchrecorder.layout.layered.constants import (
     LAYER_GAP,
     MAX_PORT_OFFSET,
     MAX_TRACKS_HEIGHT,
+    MIN_MOVE,
     MIN_PORT_PITCH,
     PORT_MARGIN,
     PORT_PITCH,
@@ -77,18 +78,22 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
 
     If possible, all edges are straight. Otherwise the edge nearest to the middle gets the middle,
     or a position near it where it is straight. The others are beside it, closer together if it can
-    stay there then.
+    stay there then. If two are equally far from the middle, they are on both sides of it.
     """
     if not wanted:
         return []
     order = sorted(range(len(wanted)), key=lambda number: (wanted[number], number))
     if _fits([wanted[number] for number in order], center, width):
         return list(wanted)
-    nearest = min(range(len(order)), key=lambda seat: (abs(wanted[order[seat]] - center), seat))
+    seats = sorted(range(len(order)), key=lambda seat: (abs(wanted[order[seat]] - center), seat))
+    straight, other = (wanted[order[seat]] for seat in (seats[0], seats[min(1, len(seats) - 1)]))
+    is_near = abs(straight - center) <= MAX_PORT_OFFSET
+    nearest: float = seats[0]
+    if not is_near and abs(straight + other - 2 * center) < MIN_MOVE:
+        nearest = (seats[0] + seats[1]) / 2
     before, after = nearest, len(order) - 1 - nearest
     room = max(width / 2 - PORT_MARGIN, 1.0)
-    straight = wanted[order[nearest]]
-    middle = straight if abs(straight - center) <= MAX_PORT_OFFSET else center
+    middle = straight if is_near else center
     apart = min((room + middle - center) / max(before, 1), (room + center - middle) / max(after, 1))
     if apart < MIN_PORT_PITCH:
         apart = 2 * room / max(len(order) - 1, 1)
