@@ -147,6 +147,7 @@ class FunctionFacts:
         attribute: Reads an attribute.
         reads_gradient: Reads ``x.grad``, which is no op.
         grad_switch: Sets grad mode.
+        leaf_switch: Sets ``requires_grad`` of a tensor.
         writes: Arguments that it may write without increasing their version.
         declared: Arguments that it writes, by its schemas.
         runs_backward: Runs the autograd graph.
@@ -170,6 +171,7 @@ class FunctionFacts:
     attribute: bool = False
     reads_gradient: bool = False
     grad_switch: bool = False
+    leaf_switch: bool = False
     writes: tuple[str, ...] = ()
     declared: frozenset[str] = frozenset()
     runs_backward: bool = False
@@ -233,6 +235,7 @@ def _compute_facts(func: Callable[..., Any]) -> FunctionFacts:
         shares_memory=name in _SHARES_MEMORY,
         in_place=name == "setitem" or name.endswith("_") and not name.endswith("__"),
         grad_switch=name == "_set_grad_enabled",
+        leaf_switch=name == "requires_grad_",
         writes=silent_writes(func, name, schemas),
         declared=frozenset(
             item.name for schema in schemas for item in schema.arguments if item.is_write
@@ -272,6 +275,7 @@ def _attribute_facts(func: Any, name: str) -> FunctionFacts:
         parameters=("self",),
         ignored=ignored,
         rebinds=setter,
+        leaf_switch=setter and attribute == "requires_grad",
         attribute=not setter,
         reads_gradient=not setter and attribute == "grad",
     )
