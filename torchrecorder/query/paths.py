@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import overload
+from typing import Any, overload
 
 from torchrecorder.annotations.places import op_name
 from torchrecorder.checks import check_one, whole_number
@@ -86,10 +86,11 @@ class _FoundPaths(Sequence[NodePath]):
     def __getitem__(self, place: slice) -> Sequence[NodePath]: ...
 
     def __getitem__(self, place: int | slice) -> NodePath | Sequence[NodePath]:
-        wanted = range(self._number)[place]
-        last = wanted if isinstance(wanted, int) else max(wanted, default=-1)
-        self._found += islice(self._paths, max(0, last + 1 - len(self._found)))
-        return self._found[place] if isinstance(place, int) else [self._found[at] for at in wanted]
+        places = range(self._number)
+        wanted = places[place] if isinstance(place, slice) else [places[place]]
+        self._found += islice(self._paths, max(0, 1 + max(wanted, default=-1) - len(self._found)))
+        found = [self._found[at] for at in wanted]
+        return found if isinstance(place, slice) else found[0]
 
     def __len__(self) -> int:
         return self._number
@@ -97,8 +98,8 @@ class _FoundPaths(Sequence[NodePath]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
-    def __reduce__(self) -> tuple[type, tuple[NodePath, ...]]:
-        return tuple, (tuple(self),)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, ([*self],)
 
 
 def _in_digits(number: int) -> str:
