@@ -60,6 +60,14 @@ def test_a_weight_that_is_frozen_for_one_of_two_calls():
     assert why.reason == "frozen" and f"test_frozen_weights.py:{line} read it" in why.text
     with tr.Recorder(model) as recorder:
         model.requires_grad_(False)
+        frozen = model(x)
+        model.requires_grad_(True)
+        model(x)
+        frozen.sum().backward()
+    why = recorder.recording.why_no_gradient("weight")
+    assert why.reason == "frozen" and len(why.ops) == 1
+    with tr.Recorder(model) as recorder:
+        model.requires_grad_(False)
         frozen = model(x.detach())
         model.requires_grad_(True)
         (frozen + model(x)).sum().backward()
