@@ -64,6 +64,12 @@ rec.render("a.svg", depth=2, theme="dark", numbers=("flops",), ranksep=1, render
 tr.render_network(model, x, fmt="pdf", hide="x")
 tr.summary(model, input_shapes=(1, 4), fold="similar")
 rec.top("flops", by="op")
+name: str = rec.ops["o0"].name
+sizes = rec.values["v0"].shape, rec.scopes["s0"].path, rec.modules["m0"].cls
+maybe: tr.Recording | None = rec if rec.ops.get("o9") is None else None
+readers = [rec.ops[op].name for op in rec.consumers["v0"]]
+rec.ops[0]  # wrong
+wrong: int = rec.ops["o0"].name  # wrong
 rec.render("a.svg", dept=2)  # wrong
 rec.render("a.svg", direction="up")  # wrong
 tr.record(model, x, repeats=3)  # wrong

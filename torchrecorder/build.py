@@ -6,7 +6,7 @@ id. The others add facts to an earlier row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Union
@@ -25,6 +25,7 @@ from torchrecorder.events import (
     FusedKernel,
     GradId,
     GradNodeMade,
+    GradSwitch,
     GraphBreak,
     Lost,
     Measured,
@@ -64,6 +65,7 @@ Event = Union[
     GraphBreak,
     FusedKernel,
     FunctionCall,
+    GradSwitch,
     Allocation,
     Failure,
     Lost,
@@ -114,6 +116,7 @@ class _TableBuilder:
         self.kernels: list[FusedKernel] = []
         self.allocations: list[Allocation] = []
         self.calls: dict[FunctionId, FunctionCall] = {}
+        self.switches: list[GradSwitch] = []
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
@@ -140,6 +143,7 @@ class _TableBuilder:
             GraphBreak: self.breaks.append,
             FusedKernel: self.kernels.append,
             FunctionCall: self._function,
+            GradSwitch: self.switches.append,
             Allocation: self.allocations.append,
             Failure: self._failed,
             Lost: self._lost,
@@ -226,7 +230,14 @@ class _TableBuilder:
             fused_kernels=tuple(self.kernels),
             allocations=tuple(map(self._of_known, self.allocations)),
             function_calls=MappingProxyType(self.calls),
+            grad_switches=tuple(self._switches()),
         )
+
+    def _switches(self) -> Iterator[GradSwitch]:
+        """The switches of recorded tensors, in run order."""
+        for switch in sorted(self.switches, key=lambda item: item.position):
+            if switch.value in self.values:
+                yield switch
 
     def _placed(self, communication: Communication) -> Communication:
         """*communication* with references only to nodes that were recorded."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torchrecorder.checks import suggests_names
 from torchrecorder.console import encodable
-from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.tables import RecordedTables
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -33,7 +33,7 @@ LIMIT = 128 * 2**20
 """Default limit of the uncompressed size of a file, in bytes."""
 
 
-class Recording(RecordedRun):
+class Recording(RecordedTables):
     """One recorded run of a model, with methods to query, draw and save it.
 
     It holds no tensor, no module and no ``grad_fn``. Ids count up in run order, so two runs of the
@@ -158,7 +158,7 @@ class Recording(RecordedRun):
         `torchrecorder.graph.flat.flat` lists them; none is None, a list or a mapping.
 
         Args:
-            values: Add tensors as nodes; without them, edges lead from op to op.
+            values: Add all tensors as nodes; without, only those that no op made, such as weights.
             grads: Add the autograd graph.
         """
         from torchrecorder.graph.flat import flat

@@ -179,7 +179,22 @@ ONE_PLACE = {
     "std": (lambda x: x.std(0, False, True), {
         "dim": "0", "unbiased": "False", "keepdim": "True"
     }),
-    "to": (lambda x: x.to(torch.float64), {"1": "float64"}),
+    "to": (lambda x: x.to(torch.float64), {"dtype": "float64"}),
+    "to a device": (
+        lambda x: x.to("cpu", torch.float64), {"device": "'cpu'", "dtype": "float64"}
+    ),
+    "type": (lambda x: x.type(torch.float64), {"dtype": "float64"}),
+    "view": (lambda x: x.view(torch.int32), {"dtype": "int32"}),
+    "view of one size": (lambda x: x.view(8), {"size": "8"}),
+    "std of a dimension": (lambda x: x.std(1), {"dim": "1"}),
+    "==": (lambda x: x == 1, {"other": "1"}),
+    "|": (lambda x: x.bool() | True, {"other": "True"}),
+    "index": (lambda x: x[:, 0], {"index": "(:, 0)"}),
+    "einsum": (lambda x: torch.einsum("ij->j", x), {"equation": "'ij->j'"}),
+    "new_tensor": (lambda x: x.new_tensor([1.0]), {"data": "(1.0,)"}),
+    "scatter": (
+        lambda x: x.scatter(0, torch.zeros(1, 4).long(), 1.0), {"dim": "0", "value": "1.0"}
+    ),
     "cumsum": (lambda x: x.cumsum(1), {"dim": "1"}),
     "expand": (lambda x: x.expand(2, 4), {"size": "(2, 4)"}),
     "permute": (lambda x: x.permute(1, 0), {"dims": "(1, 0)"}),
@@ -212,6 +227,28 @@ def test_arguments_without_names_have_those_of_all_overloads(function: Any, name
     recording = torchrecorder.record(function, torch.ones(2, 4))
     *_, op = recording.ops.values()
     assert dict(op.arguments) == named
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (lambda x, y: x == y, ["self", "other"]),
+        (lambda x, y: x.bool() & y.bool(), ["self", "other"]),
+        (torch.max, ["self", "other"]),
+        (lambda x, y: x.to(y.double()), ["self", "other"]),
+        (lambda x, y: x[y.bool()], ["self", "index"]),
+        (lambda x, y: x.__setitem__(0, y[0]), ["self", "value"]),
+        (lambda x, y: torch.einsum("ij,ij->i", x, y), ["tensors.0", "tensors.1"]),
+        (lambda x, y: torch.einsum("ij,ij->i", [x, y]), ["tensors.0", "tensors.1"]),
+        (lambda x, y: torch.meshgrid(x[0], y[0], indexing="ij"), ["tensors.0", "tensors.1"]),
+        (lambda x, y: torch.einsum(x, [0, 1], y, [0, 1]), ["tensors.0", "tensors.1"]),
+    ],
+)
+def test_tensors_have_the_names_of_the_overload(function: Any, names: list[str]) -> None:
+    """The overload is the one that PyTorch selects for them."""
+    x, y = torch.ones(2, 4), torch.ones(2, 4)
+    *_, op = torchrecorder.record(function, (x, y)).ops.values()
+    assert [slot.name for slot in op.inputs] == names
 
 
 def test_a_window_at_a_random_place_has_lines_from_what_places_it() -> None:

@@ -166,4 +166,4 @@ def test_indices_are_no_lists() -> None:
     (read,) = record(lambda x: x[1], x).ops.values()
     assert (read.name, [slot.name for slot in read.inputs]) == ("getitem", ["self"])
     (chosen,) = record(lambda x, y: x[y], (x, torch.tensor([0]))).ops.values()
-    assert [slot.name for slot in chosen.inputs] == ["self", "1"]
+    assert [slot.name for slot in chosen.inputs] == ["self", "index"]

@@ -9,6 +9,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
+from torchrecorder.annotations import nan_origin
 
 
 class Poisoned(torch.nn.Module):
@@ -305,3 +306,21 @@ def test_a_gradient_that_only_its_weight_shows():
         checkpoint(root, x, use_reentrant=True).sum().backward()
     text = str(recorder.recording.first_not_finite())
     assert text.startswith("first NaN or Inf in backward: AccumulateGrad of bias (")
+
+
+def test_a_nan_of_a_hook_is_searched_once(monkeypatch):
+    """The operations of the run are not gone through again for the pass."""
+    layer = torch.nn.Linear(2, 2)
+    layer.weight.register_hook(lambda gradient: gradient / 0)
+    with tr.Recorder(layer, stats=True) as recorder:
+        layer(torch.zeros(1, 2)).sum().backward()
+    searched = []
+
+    def counted(recording):
+        searched.append(recording)
+        return first_bad_ops(recording)
+
+    first_bad_ops = nan_origin.first_bad_ops
+    monkeypatch.setattr(nan_origin, "first_bad_ops", counted)
+    found = nan_origin.first_not_finite(recorder.recording)
+    assert found is not None and "div() " in found.text and len(searched) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from dataclasses import replace
 
 import networkx as nx
@@ -104,6 +105,24 @@ def test_many_long_paths_take_no_longer_than_their_lengths():
     assert found.total == 2**1000
     assert repr(found) == "<more than 10^100 paths in Net, 100 listed>"
     assert str(found).endswith("and more than 10^100 more")
+
+
+def test_paths_are_found_when_they_are_read():
+    """A million of them, of a thousand nodes each, cost nothing before that; a copy has them too.
+    """
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(400):
+            x = run.op("add", x, run.op("sin", x))
+    found = run.recording().paths("x", x, limit=10**6)
+    assert (len(found), len(found[0])) == (10**6, 801)
+    with pytest.raises(IndexError):
+        found[10**6]
+    few = tr.record(Net(), torch.ones(2, 4)).paths("x", "output")
+    assert few[::-1] == tuple(reversed(few)) and few[-1] == few[len(few) - 1]
+    copied = pickle.loads(pickle.dumps(few))
+    assert copied == few and [*copied] == [*few] and copied[1:3] == few[1:3]
 
 
 def test_what_cannot_be_an_end():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from torchrecorder.annotations.places import call_in_words, op_in_words
@@ -92,12 +92,15 @@ def _reader(recording: RecordedRun, node: str) -> Op:
 
 def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
     """The first grad node with a NaN or infinity in its outputs and none in its inputs, or None."""
-    found = _first_bad_run(recording)
+    found = _first_bad_run(recording, first_bad_ops(recording))
     return found[0] if found is not None else None
 
 
-def _first_bad_run(recording: RecordedRun) -> tuple[FirstBad, GradRun] | None:
-    """The node of `first_bad_grad`, and a run of it or of the node that received the number."""
+def _first_bad_run(
+    recording: RecordedRun, bad_ops: Iterable[FirstBad]
+) -> tuple[FirstBad, GradRun] | None:
+    """The node of `first_bad_grad`, and a run of it or of the node that received the number;
+    *bad_ops* are those of `first_bad_ops`."""
     bad: dict[tuple[int, str], tuple[int, int]] = {}
     for gradient in gradients(recording):
         if gradient.nans or gradient.infs:
@@ -106,21 +109,19 @@ def _first_bad_run(recording: RecordedRun) -> tuple[FirstBad, GradRun] | None:
     for ran in recording.grad_runs:
         found = bad.get((ran.run, ran.grad))
         if found is not None:
-            if _made_in_hook(recording, ran.run):
+            if _made_in_hook(recording, ran.run, bad_ops):
                 return None
             maker = _maker(recording, ran, bad)
             return FirstBad(ran.grad if maker is None else maker, *found), ran
     return None
 
 
-def _made_in_hook(recording: RecordedRun, number: int) -> bool:
+def _made_in_hook(recording: RecordedRun, number: int, bad_ops: Iterable[FirstBad]) -> bool:
     """Whether a hook in this backward pass gave it a NaN or infinity that an op of hooks made."""
     bad = {one.node for one in values(recording) if one.nans or one.infs}
     return any(
         not bad.isdisjoint(run.replacements)
-        and any(
-            _index(recording, op) > _call_of(recording, number) for op in first_bad_ops(recording)
-        )
+        and any(_index(recording, op) > _call_of(recording, number) for op in bad_ops)
         for run in recording.backward_runs if run.run == number
     )
 
@@ -185,7 +186,8 @@ def describe(recording: RecordedRun) -> Iterator[str]:
 
 def _in_order(recording: RecordedRun) -> Iterator[FirstBad]:
     """The nodes of `first_bad_ops` and `first_bad_grad`, in run order."""
-    found, in_backward = [*first_bad_ops(recording)], _first_bad_run(recording)
+    found = [*first_bad_ops(recording)]
+    in_backward = _first_bad_run(recording, found)
     if in_backward is not None:
         grad, ran = in_backward
         begin = _call_of(recording, ran.run)

@@ -148,6 +148,7 @@ class Instruments:
             self.autograd.hidden.find_unread,
             *(() if self.saved is None else (self.saved.finish,)),
             self.registry.finish,
+            self.functions.calls.switches.finish,
             self.backward.finish,
             self.regions.calls.finish,
             *(observer.finish for observer in self.tape.observers),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torchrecorder.events.vocabulary import FunctionId, GradId, OpId, ScopeId, Slot, SourceLine
+from torchrecorder.events.vocabulary import (
+    FunctionId, GradId, OpId, ScopeId, Slot, SourceLine, ValueId,
+)  # fmt: skip
 
 
 _OF_CLASS = ("__call__", "__init__")
@@ -41,6 +43,22 @@ class FunctionCall(NamedTuple):
         of the class or object."""
         around, _, last = self.name.rpartition(".")
         return around.rpartition(".")[2] or last if last in _OF_CLASS else last
+
+
+class GradSwitch(NamedTuple):
+    """A change of ``requires_grad`` of a leaf tensor, while the run goes on.
+
+    Attributes:
+        value: The tensor.
+        requires_grad: What it was set to.
+        position: When: before the scope or op with this index.
+        source: The user's line.
+    """
+
+    value: ValueId
+    requires_grad: bool
+    position: int
+    source: SourceLine | None
 
 
 class ScopeLeft(NamedTuple):

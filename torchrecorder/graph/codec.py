@@ -26,6 +26,7 @@ from torchrecorder.events import (
     CompiledGraph,
     FunctionCall,
     FusedKernel,
+    GradSwitch,
     GraphBreak,
     Shard,
     Slot,
@@ -63,6 +64,7 @@ OPTIONAL_TABLES: Mapping[str, Any] = {
     "graph_breaks": GraphBreak,
     "fused_kernels": FusedKernel,
     "function_calls": FunctionCall,
+    "grad_switches": GradSwitch,
 }
 """Tables that are only written if they have rows; earlier files lack them."""
 

@@ -80,6 +80,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (slot.value for slot in (*recording.inputs, *recording.outputs)),
         (grad.variable for grad in grads),
         (shard.value for shard in recording.shards),
+        (item.value for item in recording.grad_switches),
         (value for run in recording.backward_runs for value in run.replacements),
     )
     yield "grad_nodes", _ids_in(

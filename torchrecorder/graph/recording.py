@@ -16,8 +16,8 @@ from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     STORED, Allocation, Communication, CompiledGraph, FunctionCall, FunctionId, FusedKernel,
-    GradId, GraphBreak, ModuleId, NodeId, OpId, Rank, Role, ScopeId, ScopeKind, Shard, Slot,
-    Statistics, ValueId,
+    GradId, GradSwitch, GraphBreak, ModuleId, NodeId, OpId, Rank, Role, ScopeId, ScopeKind, Shard,
+    Slot, Statistics, ValueId,
 )
 from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
@@ -83,6 +83,10 @@ class RunDone(NamedTuple):
     facts: RunFacts
 
 
+def _empty() -> Mapping[Any, Any]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class RecordedRun:
     """One run of a model: scopes, ops, values, grad nodes, as plain frozen data.
@@ -112,6 +116,7 @@ class RecordedRun:
         graph_breaks: The ends of graphs at which execution continues in Python, with reasons.
         fused_kernels: The kernels of Inductor, if ``compiled="inductor"``.
         function_calls: Calls of Python functions between modules and operations.
+        grad_switches: Changes of ``requires_grad`` of leaves in the run, in run order.
         former: In a comparison, the ids of nodes that only the first run has; no number has them.
         own_differences: In a comparison, the difference of a scope, op or value from its
             counterpart, as a text that is equal for equal differences.
@@ -130,9 +135,7 @@ class RecordedRun:
     live: LiveObjects | None = field(default=None, compare=False, repr=False)
     backward_runs: tuple[BackwardRun, ...] = ()
     grad_runs: tuple[GradRun, ...] = ()
-    measured: Mapping[str, Mapping[str, float]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=_empty)
     statistics: tuple[Statistics, ...] = ()
     shards: tuple[Shard, ...] = ()
     communications: tuple[Communication, ...] = ()
@@ -141,13 +144,10 @@ class RecordedRun:
     compiled_graphs: tuple[CompiledGraph, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
     fused_kernels: tuple[FusedKernel, ...] = ()
-    function_calls: Mapping[FunctionId, FunctionCall] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    function_calls: Mapping[FunctionId, FunctionCall] = field(default_factory=_empty)
+    grad_switches: tuple[GradSwitch, ...] = ()
     former: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    own_differences: Mapping[str, str] = field(
-        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
-    )
+    own_differences: Mapping[str, str] = field(default_factory=_empty, compare=False, repr=False)
     quiet_differences: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __repr__(self) -> str:

@@ -221,6 +221,7 @@ def portable(recording: Recording) -> Recording:
         compiled_graphs=(),
         graph_breaks=(),
         fused_kernels=(),
+        grad_switches=(),
     )
 
 

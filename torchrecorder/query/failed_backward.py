@@ -18,9 +18,7 @@ from torchrecorder.events import GradId, OpId, Role, ScopeKind, ValueId
 from torchrecorder.graph.failed_places import failed_pass
 from torchrecorder.graph.nodes import BackwardRun, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, RecordedRun
-from torchrecorder.query.missing_gradient import (
-    leading_to, needed_for, roots_of, why_left,
-)  # fmt: skip
+from torchrecorder.query.autograd_paths import leading_to, needed_for, roots_of, why_left
 
 BackwardFailureReason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
 

@@ -40,9 +40,13 @@ def the_one(recording: RecordedRun, what: str) -> NamedPart:
         NotThere: Nothing or more than one part has this name; the message lists names.
     """
     found = first_kind(recording, what)
-    before = [part for part in found if isinstance(part, Value) and part.producer is None]
+    values = [part for part in found if isinstance(part, Value)]
+    before = [part for part in values if part.producer is None]
     if len(before) == 1 and what in before[0].names:
         return before[0]
+    storages = {part.storage for part in values if what in part.names}
+    if len(values) == len(found) and len(storages) == 1 and min(storages) >= 0:  # made in the run
+        return found[0]
     if len(found) > 1:
         listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MAX_PARTS]]
         more = f", and {len(found) - _MAX_PARTS} more" if len(found) > _MAX_PARTS else ""

@@ -7,58 +7,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-import networkx as nx
-
 from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    MODES, STORED, GradId, OpId, OpKind, Role, ScopeKind, ValueId, names_gradient,
+    STORED, GradId, GradSwitch, OpId, OpKind, Role, ScopeKind, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.end_names import end_names
-from torchrecorder.graph.nodes import Op, Value
+from torchrecorder.graph.nodes import GradNode, Op, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.query.autograd_paths import leading_to, needed_for, roots_of, why_left
 from torchrecorder.query.find import first_kind
 
-
-def needed_for(values: Iterable[ValueId], ops: Sequence[Op]) -> set[ValueId]:
-    """*values*, and every tensor from which *ops*, in run order, computed them."""
-    needed = set(values)
-    for op in reversed(ops):
-        if not needed.isdisjoint(op.outputs):
-            needed.update(slot.value for slot in op.inputs)
-    return needed
-
-
-def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
-    """*nodes*, and every grad node from which a backward pass reaches one of them."""
-    layers = nx.bfs_layers(recording.graph.reverse(copy=False), nodes)
-    return {node for layer in layers for node in layer}
-
-
-def roots_of(call: Op) -> list[ValueId]:
-    """The tensors at which the pass of *call* started: neither the gradients that it was given, nor
-    the tensors whose gradients were requested."""
-    return [
-        slot.value for slot in call.inputs
-        if not names_gradient((slot.name,)) and slot.name.partition(".")[0] not in _NO_ROOTS
-    ]
-
-
-_NO_ROOTS = frozenset(("gradient", "grad_tensors", "grad_outputs", "grad_variables", "inputs"))
-"""Arguments of functions that run a backward pass, without the tensors at which it starts."""
 
 MissingGradientReason = Literal[
     "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated", "zero"
 ]
 
-_WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
-
 FROZEN = "it does not require grad (requires_grad=False)"
 """The text about a tensor that does not require grad."""
 
-_TO_PYTHON = frozenset(("item", "tolist", "numpy", "float()", "int()", "complex()"))
+_TO_PYTHON = frozenset(("item", "tolist", "numpy", "float()", "int()", "complex()", "bool()"))
 """Ops that convert tensors to Python or NumPy numbers, which autograd does not track."""
 
 
@@ -68,7 +38,7 @@ class MissingGradient:
 
     Attributes:
         name: The tensor.
-        reason: ``"frozen"`` (it does not require grad), ``"unused"`` (no op read it),
+        reason: ``"frozen"`` (it does not or did not require grad), ``"unused"`` (no op read it),
             ``"not in the loss"`` (no tensor computed from it reaches the loss), ``"left autograd"``
             (such a tensor reaches the loss, but without autograd history), ``"no backward"`` (no
             backward pass ran), ``"not propagated"`` (a pass ran without a gradient for it),
@@ -126,13 +96,15 @@ class _GradientSearch:
         """The first reason that holds."""
         if self.value.id in {*leaf_gradients(self.recording), *run_again(self.recording)}:
             return self._zeros()
-        frozen = not (self.value.trainable or self.value.requires_grad)
-        if self.value.role in STORED and frozen:
-            return self._because("frozen", FROZEN)
-        if not any(slot.value in self.same for op in self.forward for slot in op.inputs):
-            return self._because("unused", f"no operation read it{self._module_that_never_ran()}")
-        if self.value.role is Role.INPUT and frozen and self.live == self.same:
-            return self._because("frozen", FROZEN)  # nor was it made to in the run
+        reading = [*self._reading(self.same)]
+        frozen = [op for op in reading if not self._requires_grad(op.index)]
+        always = len(frozen) == len(reading) if reading else self._is_frozen
+        if self.value.role in STORED and always:
+            return self._frozen(frozen)
+        if not reading:
+            return self._because("unused", f"no operation read it{self._why_not_read()}")
+        if self.value.role is Role.INPUT and always and self.live == self.same:
+            return self._frozen(frozen)
         if not self.reached & self.loss:
             return self._outside_the_loss()
         if not self.live & self.loss:
@@ -159,9 +131,62 @@ class _GradientSearch:
         if not last:
             return self._because("zero", "the backward pass began with zeros")
         (node,) = last
+        hook = self._zero_from_hook(node)
+        if hook is not None:
+            words = op_in_words(self.recording, OpId(hook.id))
+            text = f"{words}, in a hook, made zeros that replaced the gradient"
+            return self._because("zero", text, [hook])
         owner = [self.recording.ops[node.owner]] if node.owner is not None else []
         of = f" of {op_in_words(self.recording, node.owner)}" if node.owner is not None else ""
         return self._because("zero", f"{node.name}{of} returned only zeros for it", owner)
+
+    def _zero_from_hook(self, node: GradNode) -> Op | None:
+        """The op of a hook whose result, of zeros, replaced a gradient that *node* returned."""
+        following = {edge.grad for edge in node.next if edge is not None}
+        shapes = {
+            gradient.shape for run in self.recording.grad_runs if run.grad in following
+            for gradient in run.given if gradient is not None
+        }
+        zeros = {one.node for one in self.recording.statistics if one.run < 0 and not one.norm}
+        for run in self.recording.backward_runs:
+            for value in map(self.recording.values.__getitem__, run.replacements):
+                if value.id in zeros and value.shape in shapes and value.producer is not None:
+                    return self.recording.ops[value.producer]
+        return None
+
+    # Frozen tensors --------------------------------------------------------------------
+
+    @property
+    def _is_frozen(self) -> bool:
+        """Whether it did not require grad when the run began."""
+        return not (self.value.trainable or self.value.requires_grad)
+
+    @cached_property
+    def _switches(self) -> list[GradSwitch]:
+        return [item for item in self.recording.grad_switches if item.value in self.same]
+
+    def _requires_grad(self, position: int) -> bool:
+        """Whether it required grad at this position in run order."""
+        earlier = [item for item in self._switches if item.position <= position]
+        if earlier:
+            return earlier[-1].requires_grad
+        return not self._switches[0].requires_grad if self._switches else not self._is_frozen
+
+    def _frozen(self, ops: Sequence[Op]) -> MissingGradient:
+        """The reason if *ops* read it while it did not require grad."""
+        if not self._switches or not ops:
+            return self._because("frozen", FROZEN)
+        position = ops[0].index
+        off = [item for item in self._switches if item.position <= position][-1:]
+        on = [item for item in self._switches if item.position > position][:1]
+        changes = [
+            f"{item.requires_grad}{f' at {item.source.place}' if item.source else ''}"
+            for item in (*off, *on)
+        ]
+        words = op_in_words(self.recording, OpId(ops[0].id))
+        only = "" if off else "only later "
+        text = f"requires_grad was {only}set to {', and to '.join(changes)}"
+        return self._because("frozen", f"{words} read it while it was frozen: {text}", ops)
 
     # Dependent tensors ---------------------------------------------------------------
 
@@ -217,12 +242,21 @@ class _GradientSearch:
 
     # Reasons --------------------------------------------------------------------------
 
-    def _module_that_never_ran(self) -> str:
+    def _why_not_read(self) -> str:
+        """Its module was never called, or another tensor was used in its place; else empty."""
         for module in self.recording.modules.values():
             owns = any(slot.value in self.same for slot in module.stored)
             if owns and not module.calls and module.names:
                 return f": module {module.names[0]!r} was never called"
-        return ""
+        named = {
+            value.id for value in self.recording.values.values()
+            if self.value.names and value.names == self.value.names
+        }
+        instead = next(self._reading(named), None)
+        if instead is None:
+            return ""
+        words = op_in_words(self.recording, OpId(instead.id))
+        return f": {words} read another tensor in its place, as with torch.func.functional_call()"
 
     def _outside_the_loss(self) -> MissingGradient:
         """The reason if no tensor that depends on it reaches the loss."""
@@ -271,6 +305,9 @@ class _GradientSearch:
     def _left(self, ops: Iterable[Op]) -> MissingGradient:
         cuts = list(ops)
         first = cuts[0]
+        if any(slot.value in self.same for slot in first.inputs):
+            if not self._requires_grad(first.index) and self._switches:
+                return self._frozen(cuts)
         if first.name == "alias" and first.kind is OpKind.PASS:
             return self._left_unseen(first)
         more = f", and {len(cuts) - 1} more operation{'s' * (len(cuts) > 2)}" * (len(cuts) > 1)
@@ -339,23 +376,3 @@ class _GradientSearch:
                    for item in self.recording.within(op.scope))
         )
         return any(item.storage == self.value.storage for item in written)
-
-
-def why_left(recording: RecordedRun, op: Op) -> str:
-    """Why the results of *op* have no autograd history, although an argument has one."""
-    if op.name in ("detach", "detach_", "data"):
-        return "it returns the same numbers without their autograd history"
-    for inner in recording.within(op.scope):
-        scope = recording.scopes[inner]
-        modes = (scope.kind.value, *scope.cls.split(", ")) if scope.kind in MODES else ()
-        if ScopeKind.ENABLE_GRAD.value in modes:
-            break
-        for mode in _WITHOUT_GRADIENTS:
-            if mode.value in modes:
-                return f"it runs under {mode.value}"
-    if recording.run.grad_mode != "grad":
-        return f"the whole run was under {recording.run.grad_mode}"
-    dtypes = [recording.values[value].dtype for value in op.outputs]
-    if dtypes and not any(dtype.startswith(("float", "bfloat", "complex")) for dtype in dtypes):
-        return f"its result is {dtypes[0]}, which has no gradient"
-    return "its result does not require grad"

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import overload
+from typing import Any, overload
 
 from torchrecorder.annotations.places import op_name
 from torchrecorder.checks import check_one, whole_number
@@ -28,7 +28,8 @@ _SHOWN = 20
 class Paths(Sequence[NodePath]):
     """Paths from one part of a run to another, the shortest first.
 
-    ``len(paths)`` is the number of listed paths; ``str(paths)`` shows them, one per line.
+    ``len(paths)`` is the number of listed paths; ``str(paths)`` shows them, one per line. Each is
+    found when it is first read: 100 paths of 10,000 nodes take longer than their number.
 
     Attributes:
         total: The number of all paths, listed or not.
@@ -36,7 +37,7 @@ class Paths(Sequence[NodePath]):
     """
 
     recording: RecordedRun
-    listed: tuple[NodePath, ...]
+    listed: Sequence[NodePath]
     total: int
     through: tuple[str, ...]
 
@@ -47,7 +48,7 @@ class Paths(Sequence[NodePath]):
     def __getitem__(self, place: slice) -> tuple[NodePath, ...]: ...
 
     def __getitem__(self, place: int | slice) -> NodePath | tuple[NodePath, ...]:
-        return self.listed[place]
+        return self.listed[place] if isinstance(place, int) else tuple(self.listed[place])
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -71,6 +72,36 @@ class Paths(Sequence[NodePath]):
                 yield node.names[0] if node.names else node.role.value
 
 
+class _FoundPaths(Sequence[NodePath]):
+    """The first *number* of *paths*, which are taken as far as they are read."""
+
+    def __init__(self, paths: Iterator[NodePath], number: int) -> None:
+        self._paths, self._number = paths, number
+        self._found: list[NodePath] = []
+
+    @overload
+    def __getitem__(self, place: int) -> NodePath: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[NodePath]: ...
+
+    def __getitem__(self, place: int | slice) -> NodePath | Sequence[NodePath]:
+        places = range(self._number)
+        wanted = places[place] if isinstance(place, slice) else [places[place]]
+        self._found += islice(self._paths, max(0, 1 + max(wanted, default=-1) - len(self._found)))
+        found = [self._found[at] for at in wanted]
+        return found if isinstance(place, slice) else found[0]
+
+    def __len__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, ([*self],)
+
+
 def _in_digits(number: int) -> str:
     """*number* in digits, unless it is long; Python raises for very long ones."""
     return f"{number}" if number <= 10**100 else "more than 10^100"
@@ -89,10 +120,9 @@ def paths(recording: RecordedRun, start: str, end: str, *, limit: int) -> Paths:
             "the run to another"
         )
     graph = _PathGraph(recording, first, last)
-    listed = tuple(
-        tuple(recording.node(node) for node in path) for path in graph.shortest(limit)
-    )
-    return Paths(recording, listed, graph.total(), graph.through())
+    total = graph.total()
+    found = (tuple(map(recording.node, path)) for path in graph.shortest(limit))
+    return Paths(recording, _FoundPaths(found, min(limit, total)), total, graph.through())
 
 
 def _nodes(recording: RecordedRun, name: str) -> set[str]:
@@ -156,12 +186,12 @@ class _PathGraph:
         yield from (item for item in dict.fromkeys(found) if item not in self.first)
 
     def _steps(self) -> Mapping[str, tuple[str, ...]]:
-        """For each node from which *last* can be reached, the next nodes on a path."""
+        """For each node from which *last* can be reached, the next ones on a path, in run order."""
         steps: dict[str, tuple[str, ...]] = {}
         for node in reversed(self.ordered):
-            following = tuple(reader for reader in self._readers(node) if reader in steps)
+            following = [reader for reader in self._readers(node) if reader in steps]
             if following or node in self.last:
-                steps[node] = following
+                steps[node] = tuple(sorted(following, key=self.place.__getitem__))
         return steps
 
     def total(self) -> int:
@@ -206,9 +236,10 @@ class _PathGraph:
         end."""
 
         def steps(node: str) -> Iterator[str]:
-            left = length - len(path)
-            following = (item for item in self.next[node] if _is_in(lengths[item], left))
-            return iter(sorted(following, key=self.place.__getitem__))
+            left, following = length - len(path), self.next[node]
+            if len(following) == 1:
+                return iter(following)
+            return (item for item in following if _is_in(lengths[item], left))
 
         if not _is_in(lengths[start], length):
             return

@@ -86,7 +86,7 @@ class _CombinedTables:
         self.grads: dict[GradId, GradNode] = {}
         self.lists: dict[str, list[Any]] = {
             name: [] for name in ("inputs", "outputs", "backward_runs", "grad_runs", "statistics",
-                                  "shards", "communications")
+                                  "shards", "grad_switches", "communications")
         }
         self.measured: dict[str, dict[str, float]] = {}
         self.placed: list[list[Communication]] = []
@@ -189,6 +189,10 @@ class _CombinedTables:
             for statistic in recording.statistics
         ]
         lists["shards"] += [shard._replace(value=new.id(shard.value)) for shard in recording.shards]
+        lists["grad_switches"] += [
+            item._replace(value=new.id(item.value), position=item.position + self.index)
+            for item in recording.grad_switches
+        ]
         for quantity, amounts in recording.measured.items():
             known = self.measured.setdefault(quantity, {})
             known.update((new.id(node), amount) for node, amount in amounts.items())

@@ -111,6 +111,9 @@ PLAIN = frozenset(
 )
 """Arguments of ops that need no name."""
 
+CONVERSIONS = frozenset("to type view".split())
+"""Ops whose result has another dtype or is on another device, which is then shown."""
+
 SIDES = frozenset("stride padding dilation output_padding scale_factor size shape".split())
 """Arguments with one number per dimension; several numbers in others, such as ``dim``, are
 lists."""
@@ -165,7 +168,8 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     }
     sign = SIGNS.get(op.rstrip("_"))
     first = named.pop("self", named.pop("other", None) if op == "rsub" else None)
-    found = [name for name in named if name in PLAIN or name.isdigit()]
+    shown = ("dtype", "device") if op in CONVERSIONS else ()
+    found = [name for name in named if name in PLAIN or name in shown or name.isdigit()]
     plain = [_listed(named.pop(name)) if name in PLAIN else named.pop(name) for name in found]
     if len(plain) > 1 and all(map(INTEGER.fullmatch, plain)):
         plain = [", ".join(plain)]  # one after the other, such as start and end

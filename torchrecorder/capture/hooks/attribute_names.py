@@ -21,8 +21,9 @@ from torchrecorder.capture.tensors.argument_objects import (
     MAX_ATTRIBUTE_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, attributes, every_place, has_place,
     places_in,
 )
-from torchrecorder.capture.tensors.entries import TensorNames
+from torchrecorder.capture.tensors.entries import Entry, TensorNames
 from torchrecorder.events import Role, ScopeKind, SourceLine
+from torchrecorder.graph.nodes import Value
 
 _MAX_PLACES = 100_000
 """The maximum number of objects in attributes and variables that a run searches."""
@@ -44,6 +45,8 @@ class AttributeNames(TensorNames):
         self._models, self._region = _Searched(), _Searched()
         self._optimizer: weakref.ref[Optimizer] | None = None
         self._state: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._begun = 0  # the number of events when the step began
+        self._with_names: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
 
     def enter(self, frame: FrameType) -> None:
         """Use the global variables of *frame*, which enters the recorder, if it is no function.
@@ -56,6 +59,26 @@ class AttributeNames(TensorNames):
     def step_of(self, optimizer: Optimizer) -> None:
         """Search the state of *optimizer*, whose step begins, for tensors of unknown origin."""
         self._optimizer, self._state = weakref.ref(optimizer), {}
+        self._begun = len(self.tape.events)
+
+    def step_ended(self, optimizer: Optimizer) -> None:
+        """Name the values of state that the step of *optimizer* has made; its later values have
+        these names too."""
+        if self._with_names.get(optimizer) == len(optimizer.state):
+            return
+        self._with_names[optimizer] = len(optimizer.state)
+        entries, made = self.registry.values.entries, dict[int, Entry]()
+        for ref, name in self._places_of_state(optimizer).values():
+            entry = entries.get(id(ref()))
+            if entry is not None and entry.role is Role.INNER and not entry.names:
+                entry.names = (name,)
+                made[entry.storage.number] = entry
+        for row in self.tape.events[self._begun :] if made else ():
+            if type(row) is Value and row.storage in made and not row.names:
+                entry = made[row.storage]
+                tensor = entry()
+                if tensor is not None and row.shape == tuple(tensor.shape):
+                    self.tape.write(row.replace(names=entry.names))
 
     def of(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The role and name of *tensor*, or None.
@@ -105,14 +128,19 @@ class AttributeNames(TensorNames):
             self._find_running_step()
         optimizer = self._optimizer() if self._optimizer is not None else None
         if optimizer is not None and not self._state:
-            entries = self.registry.values.entries
-            for weight, held in optimizer.state.items():
-                entry = entries.get(id(weight))
-                name = entry.names[0] if entry is not None and entry.names else ""
-                for place, found in places_in([(name, held)], MAX_ATTRIBUTE_DEPTH):
-                    self._state[id(found)] = weakref.ref(found), place
+            self._state = self._places_of_state(optimizer)
         known = self._state.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
+
+    def _places_of_state(self, optimizer: Optimizer) -> dict[int, tuple[weakref.ref[Any], str]]:
+        """The tensors in the state of *optimizer* with their paths, by ``id()``."""
+        entries, places = self.registry.values.entries, dict[int, tuple[weakref.ref[Any], str]]()
+        for weight, held in optimizer.state.items():
+            entry = entries.get(id(weight))
+            name = entry.names[0] if entry is not None and entry.names else ""
+            for place, found in places_in([(name, held)], MAX_ATTRIBUTE_DEPTH):
+                places[id(found)] = weakref.ref(found), place
+        return places
 
     def _find_running_step(self) -> None:
         """Find the optimizer of a step that began before the recording, in the frame that runs it.

@@ -2,7 +2,7 @@
 
 Like other regions, a step is recognized by its frame; after an exception it ends when code outside
 runs. PyTorch's hooks around steps give the exact end, also if no op follows, and the optimizer,
-whose state names tensors such as ``0.weight.exp_avg``.
+whose state names tensors such as ``0.weight.exp_avg``, also those that its first step makes.
 """
 
 from __future__ import annotations
@@ -58,12 +58,16 @@ class OptimizerSteps:
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         with self.tape.survives_errors("steps"):
-            self._paused(self.regions.exit, get_frame(1))
+            self._paused(self._ends, get_frame(1), optimizer)
 
     def _begins(self, step: FrameType, optimizer: Any) -> None:
         self.names.step_of(optimizer)
         if self.tape.has_modes():  # else nothing in it is recorded
             self.regions.locate(step)
+
+    def _ends(self, step: FrameType, optimizer: Any) -> None:
+        self.regions.exit(step)
+        self.names.step_ended(optimizer)
 
     def _paused(self, call: Callable[..., object], *given: Any) -> None:
         """Call *call* without function modes, while the user's clock is stopped."""

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import DisableTorchFunction as DisableTorchFunction
+from torch._C import _jit_resolve_packet as resolve_packet
 from torch._functorch.pyfunctorch import (
     temporarily_clear_interpreter_stack as outside_transformations,
 )
@@ -56,7 +57,7 @@ __all__ = [
     "DisableTorchFunction", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
     "OpOverloadPacket", "TorchDispatchMode", "TorchFunctionMode", "current_function_mode",
     "dispatch_modes", "function_modes", "outside_transformations", "pop_function_mode",
-    "push_function_mode", "pytree", "without_dispatch_modes",
+    "push_function_mode", "pytree", "resolve_packet", "without_dispatch_modes",
 ]
 
 get_frame = sys._getframe

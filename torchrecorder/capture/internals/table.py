@@ -37,8 +37,8 @@ OPERATORS = needed(
     "torch._ops.HigherOrderOperator",
     "torch._ops.OpOverload",
     "torch._ops.OpOverloadPacket",
-    "torch._C.DispatchKey.CompositeImplicitAutograd",
-    attributes=("_schema", "_schemas", "_overloadpacket", "_op_dk"),
+    "torch._C.DispatchKey.CompositeImplicitAutograd", "torch._C._jit_resolve_packet",
+    attributes=("_schema", "_schemas", "_overloadpacket", "_op_dk", "_qualified_op_name"),
 )
 MODULE_HOOKS = needed(
     "global module hooks",

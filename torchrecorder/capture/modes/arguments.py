@@ -89,12 +89,12 @@ def _sort(
     elif isinstance(each, _PLAIN):
         tensors.extend(tensors_in(each, name))
         plain.append((name, _text(each)))
-    elif (text := _of_numpy(each)) and (text != _ARRAY or name.isdigit()):
+    elif (text := _of_numpy(each)) and (text != _ARRAY or name == "index" or name.isdigit()):
         plain.append((name, text))
 
 
 _ARRAY = "array"
-"""The text of a NumPy array, unless it is short and has integers."""
+"""The text of a NumPy array, unless it is short and has integers; for indices only."""
 
 
 def _of_numpy(value: Any) -> str:

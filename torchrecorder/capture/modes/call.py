@@ -150,3 +150,8 @@ class Call:
 def _asks_for_in_place(arguments: tuple[tuple[str, str], ...]) -> bool:
     """Whether ``inplace=True`` is passed; False for dropout in evaluation mode."""
     return ("inplace", "True") in arguments and ("training", "False") not in arguments
+
+
+def is_gradient_known(values: TensorTable, leaf: Tensor) -> bool:
+    """Whether ``grad`` of *leaf* is None or has a value, so that reading it adds nothing."""
+    return leaf.is_leaf and (leaf.grad is None or id(leaf.grad) in values.entries)

@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor, is_grad_enabled
 from torch.overrides import TorchFunctionMode
 
-from torchrecorder.capture.modes.call import Accumulation, Call, Written
+from torchrecorder.capture.modes.call import Accumulation, Call, Written, is_gradient_known
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
@@ -27,11 +27,11 @@ from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.modes.call_site import Caller, CallSites
 from torchrecorder.capture.modes.composed import body_of, run_body
+from torchrecorder.capture.modes.leaf_switches import LeafSwitches
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import has_function_objects, tensors_in_objects
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
-from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
 
@@ -47,6 +47,7 @@ class OpRecorder:
         self.values = backward.autograd.values
         self.sites = CallSites()
         self.names = ArgumentNames(self.values.early_reads, regions.sources)
+        self.switches = LeafSwitches(self.tape, self.values, regions.sources)
         self.caller_at: Callable[[FrameType], Caller] = self.sites.at
 
     def run_op(
@@ -362,9 +363,11 @@ class FunctionMode(TorchFunctionMode):
                 func = functools.partial(run_on_originals, values, func)
             if facts.higher_order:
                 func = functools.partial(self._run_traced, func)
+            if facts.leaf_switch:
+                func = functools.partial(self.calls.switches.run, func, get_frame(1))
             if facts.grad_switch and args != (is_grad_enabled(),):
                 self.calls.regions.grad_mode_switched(get_frame(1), *args)
-            known = facts.reads_gradient and usual and _is_gradient_known(values, args[0])
+            known = facts.reads_gradient and usual and is_gradient_known(values, args[0])
         except Exception as error:
             self.calls.tape.record_error("functions", error)
             return func(*args, **kwargs)
@@ -393,8 +396,3 @@ class FunctionMode(TorchFunctionMode):
             return func(*args, **kwargs)
         finally:
             tape.ignores_calls = before
-
-
-def _is_gradient_known(values: TensorTable, leaf: Tensor) -> bool:
-    """Whether ``grad`` of *leaf* is None or has a value, so that reading it adds nothing."""
-    return leaf.is_leaf and (leaf.grad is None or id(leaf.grad) in values.entries)

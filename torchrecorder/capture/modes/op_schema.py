@@ -17,6 +17,7 @@ from torchrecorder.capture.internals.access import (
     OpOverloadPacket,
 )
 from torchrecorder.capture.modes.composed import COMPOSED
+from torchrecorder.capture.modes.overloads import Overloads, documented, overloads_of, positional
 from torchrecorder.capture.modes.python_functions import cells, positional_parameters
 
 STATISTICS = dict.fromkeys(
@@ -94,6 +95,9 @@ _REFLECTED = frozenset(
 )
 """Reflected operators: their first argument is the right operand."""
 
+_ITEMS = {"__getitem__": ("self", "index"), "__setitem__": ("self", "index", "value")}
+"""The parameters of ``x[index]`` and ``x[index] = value``, whose operators are those of lists."""
+
 _READS_DATA = frozenset(
     "item tolist numpy bool() float() int() complex() contains equal allclose is_nonzero "
     "_local_scalar_dense".split()
@@ -147,6 +151,7 @@ class FunctionFacts:
         attribute: Reads an attribute.
         reads_gradient: Reads ``x.grad``, which is no op.
         grad_switch: Sets grad mode.
+        leaf_switch: Sets ``requires_grad`` of a tensor.
         writes: Arguments that it may write without increasing their version.
         declared: Arguments that it writes, by its schemas.
         runs_backward: Runs the autograd graph.
@@ -154,9 +159,8 @@ class FunctionFacts:
         leaves_unset: Returns uninitialized memory.
         composed: Implemented in Python, with a body that can be recorded; see `composed`.
         dispatched: Called by the dispatcher, before the versions of written tensors increase.
-        overloads: Names of positional parameters by the position of the first tensor list, if
-            that distinguishes overloads, as for ``lstm`` of packed sequences.
-        shorter: Names of positional parameters for fewer arguments than *least*: ``arange(end)``.
+        overloads: Its overloads, if the names of positional parameters depend on the types of
+            arguments.
     """
 
     name: str
@@ -170,6 +174,7 @@ class FunctionFacts:
     attribute: bool = False
     reads_gradient: bool = False
     grad_switch: bool = False
+    leaf_switch: bool = False
     writes: tuple[str, ...] = ()
     declared: frozenset[str] = frozenset()
     runs_backward: bool = False
@@ -177,19 +182,13 @@ class FunctionFacts:
     leaves_unset: bool = False
     composed: bool = False
     dispatched: bool = False
-    overloads: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    shorter: tuple[str, ...] = ()
-    least: int = 0
+    overloads: Overloads | None = None
 
     def names_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
         """The names of the positional parameters for these arguments."""
-        if len(args) < self.least:
-            given = len(args) + sum(name in self.parameters for name in kwargs)
-            return self.shorter if given < self.least else self.parameters
-        if self.overloads:
-            lists = (place for place, item in enumerate(args) if isinstance(item, (list, tuple)))
-            return dict(self.overloads).get(next(lists, -1), self.parameters)
-        return self.parameters
+        if self.overloads is None:
+            return self.parameters
+        return self.overloads.names_of(args, kwargs) or self.parameters
 
 
 _known: dict[Any, FunctionFacts] = {}
@@ -220,19 +219,21 @@ def _compute_facts(func: Callable[..., Any]) -> FunctionFacts:
         return _attribute_facts(func, name)
     schemas, runs_backward = _schemas(func), func in _BACKWARD
     parameters = ("other", "self") if name in _REFLECTED else _parameters(func, schemas)
+    in_python = isinstance(func, types.FunctionType)
+    operators = schemas if name not in _REFLECTED else ()
+    if in_python and not parameters:
+        operators = _schemas(func, in_python=True)
     name = _specific(func, _plain_name(name))
-    least, shorter = _shorter(parameters, schemas)
     return FunctionFacts(
         name=name,
         qualname=_qualname(func, name),
         parameters=parameters,
-        shorter=shorter,
-        least=least,
         ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is recorded
         reads_data=name in _READS_DATA or runs_backward or is_collective(func),
         shares_memory=name in _SHARES_MEMORY,
         in_place=name == "setitem" or name.endswith("_") and not name.endswith("__"),
         grad_switch=name == "_set_grad_enabled",
+        leaf_switch=name == "requires_grad_",
         writes=silent_writes(func, name, schemas),
         declared=frozenset(
             item.name for schema in schemas for item in schema.arguments if item.is_write
@@ -240,8 +241,8 @@ def _compute_facts(func: Callable[..., Any]) -> FunctionFacts:
         runs_backward=runs_backward,
         higher_order=isinstance(func, HigherOrderOperator),
         leaves_unset=name in LEAVES_UNSET,
-        composed=isinstance(func, types.FunctionType) and func in COMPOSED,
-        overloads=_overloads(schemas),
+        composed=in_python and func in COMPOSED,
+        overloads=overloads_of(_operator(func), operators, spreads=in_python),
     )
 
 
@@ -272,6 +273,7 @@ def _attribute_facts(func: Any, name: str) -> FunctionFacts:
         parameters=("self",),
         ignored=ignored,
         rebinds=setter,
+        leaf_switch=setter and attribute == "requires_grad",
         attribute=not setter,
         reads_gradient=not setter and attribute == "grad",
     )
@@ -318,10 +320,13 @@ def _parameters(func: Any, schemas: tuple[Any, ...]) -> tuple[str, ...]:
     if isinstance(func, HigherOrderOperator):
         return positional_parameters(type(func).__call__)[1:]
     if not schemas:
-        return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()
+        if name := _ITEMS.get(str(getattr(func, "__name__", ""))):
+            return name
+        own = ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()
+        return own + documented(func)
     longest = max(schemas, key=lambda schema: len(schema.arguments))
-    names, takes = _positional(longest), _first_type(longest)
-    others = [_positional(each) for each in schemas if _first_type(each) == takes]
+    names, takes = positional(longest), _first_type(longest)
+    others = [positional(each) for each in schemas if _first_type(each) == takes]
     while len(found := {each[len(names)] for each in others if len(each) > len(names)}) == 1:
         names += (found.pop(),)  # equal in all others: sort(dim, descending)
     return names
@@ -336,46 +341,24 @@ def _inner_parameters(func: types.FunctionType) -> tuple[str, ...]:
     return positional_parameters(dict(cells(func)).get("if_false"))
 
 
-def _shorter(names: tuple[str, ...], schemas: tuple[Any, ...]) -> tuple[int, tuple[str, ...]]:
-    """The number of arguments that *names* require, and the names for fewer, if they differ."""
-    least = max((_required(each) for each in schemas if _positional(each) == names), default=0)
-    others = [
-        positional for each in schemas if _required(each) < least
-        and (positional := _positional(each)) != names[: len(positional)]
-        and _first_type(each) == _first_type(schemas[0])
-    ]
-    return (least, max(others, key=len)) if others else (0, ())
-
-
-def _required(schema: Any) -> int:
-    return sum(not (item.kwarg_only or item.has_default_value()) for item in schema.arguments)
-
-
 def _first_type(schema: Any) -> str:
     return str(schema.arguments[0].type) if schema.arguments else ""
 
 
-def _positional(schema: Any) -> tuple[str, ...]:
-    return tuple(argument.name for argument in schema.arguments if not argument.kwarg_only)
-
-
-def _overloads(schemas: tuple[Any, ...]) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The names of parameters by the position of the first tensor list, if positions differ."""
-    found: dict[int, tuple[str, ...]] = {}
-    for schema in schemas:
-        types_of = {item.name: str(item.type) for item in schema.arguments if not item.kwarg_only}
-        if "List[Tensor]" in types_of.values():
-            found.setdefault(list(types_of.values()).index("List[Tensor]"), tuple(types_of))
-    return tuple(found.items()) if len(found) > 1 else ()
-
-
-def _schemas(func: Any) -> tuple[Any, ...]:
-    """The schemas of the operator behind a function that is not written in Python."""
+def _operator(func: Any) -> str:
+    """The name of the operator behind a function or method: ``x == y`` runs ``aten::eq``."""
     name = str(getattr(func, "__name__", ""))
-    if isinstance(func, types.FunctionType) or name.startswith("__"):
+    is_own = getattr(getattr(torch.ops.aten, name, None), "_schemas", None) and name not in _ITEMS
+    name = name if is_own else _plain_name(name)
+    return str(getattr(func, "_qualified_op_name", f"aten::{name}"))
+
+
+def _schemas(func: Any, *, in_python: bool = False) -> tuple[Any, ...]:
+    """The schemas of the operator behind a function; of one in Python only if *in_python*."""
+    if isinstance(func, types.FunctionType) and not in_python:
         return ()
     if isinstance(func, OpOverload):
         return (func._schema,)
     own = isinstance(func, OpOverloadPacket)
-    packet = func if own else getattr(torch.ops.aten, name, None)
+    packet = func if own else getattr(torch.ops.aten, _operator(func).partition("::")[2], None)
     return tuple((getattr(packet, "_schemas", None) or {}).values())

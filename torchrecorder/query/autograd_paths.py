@@ -1,0 +1,63 @@
+"""Autograd paths: what a backward pass started at and depends on, and where autograd is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import networkx as nx
+
+from torchrecorder.events import MODES, GradId, ScopeKind, ValueId, names_gradient
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import RecordedRun
+
+_WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
+
+
+def needed_for(values: Iterable[ValueId], ops: Sequence[Op]) -> set[ValueId]:
+    """*values*, and every tensor from which *ops*, in run order, computed them."""
+    needed = set(values)
+    for op in reversed(ops):
+        if not needed.isdisjoint(op.outputs):
+            needed.update(slot.value for slot in op.inputs)
+    return needed
+
+
+def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
+    """*nodes*, and every grad node from which a backward pass reaches one of them."""
+    layers = nx.bfs_layers(recording.graph.reverse(copy=False), nodes)
+    return {node for layer in layers for node in layer}
+
+
+def roots_of(call: Op) -> list[ValueId]:
+    """The tensors at which the pass of *call* started: neither the gradients that it was given, nor
+    the tensors whose gradients were requested."""
+    return [
+        slot.value for slot in call.inputs
+        if not names_gradient((slot.name,)) and slot.name.partition(".")[0] not in _NO_ROOTS
+    ]
+
+
+_NO_ROOTS = frozenset(("gradient", "grad_tensors", "grad_outputs", "grad_variables", "inputs"))
+"""Arguments of functions that run a backward pass, without the tensors at which it starts."""
+
+
+def why_left(recording: RecordedRun, op: Op) -> str:
+    """Why the results of *op* have no autograd history, although an argument has one."""
+    if op.name in ("detach", "detach_", "data"):
+        return "it returns the same numbers without their autograd history"
+    for inner in recording.within(op.scope):
+        scope = recording.scopes[inner]
+        modes = (scope.kind.value, *scope.cls.split(", ")) if scope.kind in MODES else ()
+        if ScopeKind.ENABLE_GRAD.value in modes:
+            break
+        for mode in _WITHOUT_GRADIENTS:
+            if mode.value in modes:
+                return f"it runs under {mode.value}"
+    if recording.run.grad_mode != "grad":
+        return f"the whole run was under {recording.run.grad_mode}"
+    dtypes = [recording.values[value].dtype for value in op.outputs]
+    if not dtypes:
+        return "it returns a Python value, which autograd does not track"
+    if not any(dtype.startswith(("float", "bfloat", "complex")) for dtype in dtypes):
+        return f"its result is {dtypes[0]}, which has no gradient"
+    return "its result does not require grad"
