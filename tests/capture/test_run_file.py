@@ -163,7 +163,7 @@ def test_a_handler_that_is_set_in_the_block_stays(tmp_path: Path) -> None:
 @needs_signals
 def test_a_child_process_that_is_told_to_end(tmp_path: Path, handled: list[int]) -> None:
     """Its parent is not; and it leaves the parent's file alone."""
-    path = tmp_path / "run.json"
+    path, other = tmp_path / "run.json", torchrecorder.record(nn.Linear(2, 2), X)
     with Recorder(save=path) as recorder:
         told, inside = os.fork(), os.fork()
         if told == 0:
@@ -171,9 +171,9 @@ def test_a_child_process_that_is_told_to_end(tmp_path: Path, handled: list[int])
             time.sleep(60)
             os._exit(0)
         if inside == 0:
-            recorder._file.write(None)  # type: ignore[union-attr, arg-type]
+            recorder._file.write(other)  # type: ignore[union-attr]
             os._exit(run_file._TermSignal.active is not None)
-        assert os.waitpid(inside, 0)[1] == 0
+        assert os.waitpid(inside, 0)[1] == 0 and not path.exists()
         time.sleep(0.1)
         os.kill(told, signal.SIGTERM)
         assert os.waitpid(told, 0)[1] == signal.SIGTERM
