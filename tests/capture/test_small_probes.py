@@ -100,7 +100,8 @@ def test_a_communication_is_asked_only_while_it_runs(is_done: bool, monkeypatch:
     monkeypatch.setattr(communications, "work_in", lambda result: result)
     monkeypatch.setattr(communications, "when_done", when_done)
     listener: Any = SimpleNamespace(
-        tape=Tape(), _works={}, _last_done={}, _is_in_callback=lambda: False
+        tape=Tape(), _works={}, _last_done={}, _is_in_callback=lambda: False,
+        _blocks_no_more=lambda opened: None,
     )
     begun, work = pending(clock), Work(is_done)
     communications.Communications.ends(listener, begun, work)
@@ -266,7 +267,8 @@ def test_waiting_for_a_communication(timed: bool) -> None:
     tape = Tape(clock.clock)
     listener: Any = SimpleNamespace(
         tape=tape, _works={}, _is_of_run=lambda: True, _working=contextlib.nullcontext,
-        _arrive=lambda opened: None, _last=None,
+        _arrive=lambda opened: None, _last=None, _blocks=lambda opened: None,
+        _blocks_no_more=lambda opened: None,
     )
     work = Work(True)
     listener._works[id(work)] = (lambda: work), one
@@ -317,7 +319,8 @@ def test_results_without_a_work(monkeypatch: Any) -> None:
     """There is nothing to wait for."""
     monkeypatch.setattr(communications, "work_in", lambda result: None)
     listener: Any = SimpleNamespace(
-        tape=Tape(), _works={}, _last_done={}, _is_in_callback=lambda: False
+        tape=Tape(), _works={}, _last_done={}, _is_in_callback=lambda: False,
+        _blocks_no_more=lambda opened: None,
     )
     communications.Communications.ends(listener, pending(Clock()), "result")
     assert not listener._works and not listener.tape.lost

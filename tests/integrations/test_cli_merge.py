@@ -119,8 +119,9 @@ def test_what_is_left_of_a_job_is_put_together(tmp_path: Path) -> None:
     """A process that never comes is waited for, and then named."""
     first, second, _ = recorded(lambda rank: dist.all_reduce(X.clone()), world=3)
     folder = tmp_path / "a.svg.ranks"
+    folder.mkdir()
     for rank, each in enumerate((first, second)):
-        Parts(folder, rank, 3).leave(each)
+        each.save(Parts(folder, rank, 3).file)
     run = Parts(folder, 0, 3).together(Event(), patience=0.2)
     assert run.ranks == (0, 1)
     assert run.problems == ("no recording of rank 2",)
@@ -134,8 +135,8 @@ def test_a_process_that_is_told_to_end_does_not_wait_long(
     """Launchers kill it soon; others that are told at the same time may still write."""
     monkeypatch.setattr("torchrecorder.integrations.commands.run.GRACE", 0.3)
     first, _ = recorded(lambda rank: dist.all_reduce(X.clone()), world=2)
-    parts, told = Parts(tmp_path / "a.svg.ranks", 0, 2), Event()
-    parts.leave(first)
+    parts, told = Parts(tmp_path, 0, 2), Event()
+    first.save(parts.file)
     told.set()
     before = time.monotonic()
     run = parts.together(told, patience=60.0)
@@ -214,7 +215,7 @@ def test_a_script_on_two_processes(tmp_path: Path) -> None:
 def test_a_job_that_a_launcher_ends(tmp_path: Path) -> None:
     """One process dies, and the other is told to end: it writes the figure before."""
     (tmp_path / "train.py").write_text(TRAIN)
-    died, first = (_start(tmp_path, rank, "die") for rank in (1, 0))
+    died, first = (_start(tmp_path, rank, "die", "--steps", "0") for rank in (1, 0))
     died.communicate(timeout=180)
     assert died.returncode == 3
     left = tmp_path / "step.svg.ranks" / "rank0.json.gz"
@@ -227,11 +228,11 @@ def test_a_job_that_a_launcher_ends(tmp_path: Path) -> None:
     assert "rank 0" in (tmp_path / "step.svg").read_text(encoding="utf-8")
 
 
-def _start(folder: Path, rank: int, meeting: str) -> Any:
-    command = ["-m", "torchrecorder", "run", "train.py", "-o", "step.svg", "--", meeting]
+def _start(folder: Path, rank: int, meeting: str, *flags: str) -> Any:
+    command = ["-m", "torchrecorder", "run", "train.py", "-o", "step.svg", *flags, "--"]
     root = Path(torchrecorder.__file__).parents[1]
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", *command[:-1], str(folder / meeting)],
+        [sys.executable, "-W", "ignore", *command, str(folder / meeting)],
         cwd=folder,
         env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "PYTHONPATH": str(root)},
         stdout=subprocess.PIPE,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import functools
 import os
+import shutil
 import sys
 import threading
 import time
@@ -200,9 +203,121 @@ def hooked(rank, world, folder):
     assert run is None or run.problems == ()
 
 
+class Reduced(nn.Linear):
+    """A layer with something in its forward, for the process of this rank."""
+
+    def __init__(self, inside=lambda x: None):
+        super().__init__(4, 4)
+        self.inside = inside
+
+    def forward(self, x):
+        y = super().forward(x)
+        self.inside(y.detach())
+        return y
+
+
+def _skipped(rank, group, other):
+    """One process skips a collective behind an ``if``."""
+    def inside(y):
+        if rank == 0:
+            dist.all_reduce(y, group=group)
+
+    return nn.Sequential(nn.Linear(4, 4), Reduced(inside)), lambda run: run()
+
+
+def _crossed(rank, group, other):
+    """Two groups, in another order."""
+    def step(run):
+        run()
+        for each in (group, other) if rank == 0 else (other, group):
+            dist.all_reduce(torch.ones(3), group=each)
+
+    return nn.Linear(4, 4), step
+
+
+def _unsent(rank, group, other):
+    """A receive without a send."""
+    def step(run):
+        run()
+        if rank == 0:
+            dist.recv(torch.ones(12), 1, tag=3, group=other)
+        dist.all_reduce(torch.ones(3), group=group)
+
+    return nn.Linear(4, 4), step
+
+
+def _uneven(rank, group, other, batches=3):
+    """One process has fewer batches: the other waits in backward, in C++."""
+    model = nn.parallel.DistributedDataParallel(nn.Linear(4, 4), process_group=group)
+
+    def step(run):
+        for _ in range(batches - rank):
+            run().sum().backward()
+
+    return model, step
+
+
+def _rebuilt(rank, group, other):
+    """The same in the second batch, in which C++ broadcasts the order of gradients."""
+    return _uneven(rank, group, other, batches=2)
+
+
+def _asleep(rank, group, other):
+    """One process is late, and then goes on."""
+    def inside(y):
+        if rank == 1:
+            time.sleep(2.0)
+        dist.all_reduce(y, group=group)
+
+    return nn.Sequential(nn.Linear(4, 4), Reduced(inside)), lambda run: run()
+
+
+def _hung(make, rank, world, folder):
+    """The job hangs; a thread keeps what both have saved then, before the limit of time ends it."""
+    groups = [dist.new_group(timeout=datetime.timedelta(seconds=4)) for _ in range(2)]
+    name = make.__name__.strip("_")
+    files = [f"after-{name}-rank{each}.json.gz" for each in range(world)]
+
+    def keep():
+        until = time.monotonic() + 3
+        while not all(os.path.exists(f"{folder}/{file}") for file in files):
+            if time.monotonic() > until:
+                return
+            time.sleep(0.05)
+        for file in files:
+            shutil.copy(f"{folder}/{file}", f"{folder}/{file.replace('after', 'hung')}")
+
+    model, step = make(rank, *groups)
+    kept = threading.Thread(target=keep)
+    if rank == 0:
+        kept.start()
+    with contextlib.suppress(RuntimeError):
+        with Recorder(model, save=f"{folder}/{files[rank]}", save_after=0.5):
+            step(lambda: model(torch.ones(2, 4)))
+    if rank == 0:
+        kept.join()
+    dist.barrier()
+
+
+def told(rank, world, folder):
+    """Both wait, one of them in C++, until the parent process ends them."""
+    def inside(y):
+        threading.Timer(0.5, print, ["blocked"], {"flush": True}).start()
+        if rank == 0:
+            dist.all_reduce(y)
+        else:
+            time.sleep(60)
+
+    model = nn.Sequential(nn.Linear(4, 4), Reduced(inside))
+    with Recorder(model, save=f"{folder}/told-rank{rank}.json.gz"):
+        model(torch.ones(2, 4))
+
+
 TASKS = {
-    each.__name__: each for each in (late_replica, late_shards, late_stage, left_out, hooked)
+    each.__name__: each for each in (late_replica, late_shards, late_stage, left_out, hooked, told)
 }
+for _make in (_skipped, _crossed, _unsent, _uneven, _rebuilt, _asleep):
+    TASKS[_make.__name__.strip("_")] = functools.partial(_hung, _make)
 
 
 def main(rank, world, folder, tasks):

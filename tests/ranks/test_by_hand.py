@@ -17,7 +17,8 @@ from torchrecorder.events import (
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 from torchrecorder.ranks.digest import digest
-from torchrecorder.ranks.join import group_text, join, ranks_text
+from torchrecorder.ranks.join import join
+from torchrecorder.ranks.text import group_text, ranks_text
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder

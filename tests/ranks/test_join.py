@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,9 @@ import torch.distributed as dist
 
 import torchrecorder
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.errors import InvalidArgument, InvalidRecording
+from torchrecorder.events import UNFINISHED
+from torchrecorder.graph.recording import Failure
 
 from tests.ranks.made import recorded, timed
 
@@ -173,6 +176,63 @@ def test_a_process_that_failed():
     assert "rank 1 failed with ValueError: no data" in found.problems
     assert any("rank 1 ran no collective" in each for each in found.problems)
     assert len(found.lanes) == 2
+
+
+def _unfinished(recording, communication, message="no progress for 5 s"):
+    """*recording*, had it been saved in a wait for a communication."""
+    failure = Failure(UNFINISHED, message, None, None, False, None, communication)
+    return replace(recording, run=replace(recording.run, failure=failure))
+
+
+def test_processes_that_wait():
+    """One line for those in the same collective, with who called another one, and who none."""
+    def run(rank):
+        dist.all_reduce(X.clone())
+        if rank == 1:
+            dist.all_reduce(X.clone())
+        elif rank < 4:
+            dist.broadcast(X.clone(), 0)
+
+    found = [*recorded(run, world=6)][:5]
+    waiting = [_unfinished(each, 1) for each in found[:3]]
+    busy = _unfinished(found[4], None, "no progress for 5 s in data at data.py:3")
+    problems = torchrecorder.merge([*waiting, found[3], busy]).problems
+    at = r" at \S+:\d+" if COLLECTIVE_CALLS.present else ""
+    group = r"no. 2 of group default_pg \(ranks 0–5\)"
+    for problem, expected in zip(problems, [
+        "no recording of rank 5",
+        rf"ranks 0, 2 wait in {group}, broadcast of 48 B{at} \(no progress for 5 s\); "
+        "rank 4 did not call it; rank 1 called all_reduce",
+        rf"rank 1 waits in {group}, all_reduce of 48 B{at} \(no progress for 5 s\); "
+        "rank 4 did not call it; ranks 0, 2–3 called broadcast",
+        "rank 3 ran to its end",
+        "rank 4 did not end: no progress for 5 s in data at data.py:3",
+        f"{group}: ranks 0, 2–3 ran broadcast .*; rank 4 ran no collective",
+    ], strict=True):
+        assert re.fullmatch(expected, problem), problem
+
+
+def test_lanes_say_how_they_ended():
+    """In figures."""
+    first, second = recorded(_reduced_twice, world=2)
+    run = torchrecorder.merge([_unfinished(first, 1), second])
+    assert [lane.ended for lane in run.lanes] == ["waits in all_reduce", ""]
+    assert "waits in all_reduce" in torchrecorder.make_dot(run.recording).pipe("svg").decode()
+    run = torchrecorder.merge([_unfinished(first, None), second])
+    assert run.lanes[0].ended == "did not end"
+    failed = replace(first, run=replace(first.run, failure=Failure(
+        "RuntimeError", "timeout", None, None, False, None, 0
+    )))
+    run = torchrecorder.merge([failed, second])
+    assert run.lanes[0].ended == "failed in all_reduce with RuntimeError"
+    assert re.match(r"rank 0 failed in no. 1 of .*: RuntimeError: timeout", run.problems[0])
+
+
+def test_a_communication_that_is_not_there():
+    """A file that names it is refused."""
+    for place in (2, -1):
+        with pytest.raises(InvalidRecording, match=f"no communication {place}"):
+            torchrecorder.merge([_unfinished(each, place) for each in recorded(_reduced_twice)])
 
 
 def _as_rank(recording, rank):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +16,7 @@ import torch
 import torchrecorder
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.consistency import problems
 
 LIMIT = 480
 
@@ -66,11 +70,93 @@ def test_a_collective_that_is_left_out(tmp_path):
     """The job gives up after its own limit of time, and what it left names the rank."""
     _run(2, tmp_path, "left_out")
     run = torchrecorder.merge(tmp_path / "rank*.json.gz")
-    missing, failed = sorted(run.problems, key=lambda problem: "failed with" in problem)
+    failed, ran, missing = run.problems
     assert "rank 0 ran all_reduce of 32 B" in missing
     assert "jobs.py:" in missing or not COLLECTIVE_CALLS.present
     assert "rank 1 ran no collective" in missing
-    assert failed.startswith("rank 0 failed with RuntimeError")
+    place = r"no. 2 of group \S+ \(ranks 0–1\), all_reduce of 32 B.*"
+    assert re.match(f"rank 0 failed in {place}; rank 1 did not call it: RuntimeError: ", failed)
+    assert ran == "rank 1 ran to its end"
+
+
+# Jobs that hang ---------------------------------------------------------------------------------
+
+
+def _ended(folder, when, name):
+    """How each process ended, by the files of this time."""
+    run = torchrecorder.merge(folder / f"{when}-{name}-rank*.json.gz")
+    assert list(problems(run.whole)) == []
+    return [problem for problem in run.problems if problem.startswith("rank")]
+
+
+def test_a_job_that_hangs(tmp_path):
+    """What each process waits for can be read while it waits, and after its limit of time."""
+    _run(2, tmp_path, "skipped", "uneven")
+    at = r" at \S*jobs.py:\d+" if COLLECTIVE_CALLS.present else ""
+    late = r" \(no progress for 0.5 s\)" if COLLECTIVE_CALLS.present else r" \(no .*\)"
+    waits, ran = _ended(tmp_path, "hung", "skipped")
+    place = r"no. 1 of group \S+ \(ranks 0–1\), all_reduce of 32 B in 1"
+    assert re.fullmatch(f"rank 0 waits in {place}{at}{late}; rank 1 did not call it", waits)
+    assert ran == "rank 1 ran to its end"
+    failed, ran = _ended(tmp_path, "after", "skipped")
+    assert re.match(f"rank 0 failed in {place}.*; rank 1 did not call it: RuntimeError: ", failed)
+    waits, ran = _ended(tmp_path, "hung", "uneven")
+    place = r"no. \d+ of .*, all_reduce of 80 B in module in backward"
+    assert re.match(rf"rank 0 waits in {place} \(no progress for 0.5 s in module at ", waits)
+    assert "rank 1 did not call it" in waits and ran == "rank 1 ran to its end"
+
+
+@pytest.mark.slow
+def test_other_jobs_that_hang(tmp_path):
+    """In two groups, in messages, in C++ outside of backward; and one that goes on."""
+    _run(2, tmp_path, "crossed", "unsent", "rebuilt", "asleep")
+    for one, found in enumerate(_ended(tmp_path, "hung", "crossed")):
+        assert f"rank {one} waits in no. 1 of" in found and f"; rank {1 - one} did not" in found
+    waits, other = _ended(tmp_path, "hung", "unsent")
+    assert "rank 0 waits in recv of 48 B from rank 1 with tag 3 in group" in waits
+    assert "rank 1 waits in no. 1 of" in other and "rank 0 did not call it" in other
+    waits, ran = _ended(tmp_path, "hung", "rebuilt")
+    assert re.match(r"rank 0 waits in no. 2 of .*, broadcast of .* \(no", waits)
+    waits, busy = _ended(tmp_path, "hung", "asleep")
+    assert "rank 0 waits in no. 1" in waits
+    assert re.fullmatch(r"rank 1 did not end: no progress for 0.5 s in 1 at \S*jobs.py:\d+", busy)
+    assert _ended(tmp_path, "after", "asleep") == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="launchers send signals")
+def test_processes_that_are_told_to_end(tmp_path):
+    """A launcher ends them: one in C++, where Python runs no signal handlers, one in Python."""
+    command = [sys.executable, "-m", "tests.ranks.jobs"]
+    processes = [
+        subprocess.Popen(
+            [*command, str(rank), "2", str(tmp_path), "told"],
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for process in processes:
+            while process.stdout.readline() != "blocked\n":
+                assert process.poll() is None, process.stderr.read()
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        told = [process.communicate(timeout=60)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [-signal.SIGTERM] * 2, told
+    assert all("told to end (SIGTERM)" in text and "is saved in" in text for text in told)
+    run = torchrecorder.merge(tmp_path / "told-rank*.json.gz")
+    waits, busy, _ = run.problems
+    assert "rank 0 waits in no. 1 of" in waits and "(told to end (SIGTERM)" in waits
+    assert "rank 1 did not call it" in waits
+    assert busy.startswith("rank 1 did not end: told to end (SIGTERM) in 1 at ")
+    assert sorted(each.name for each in tmp_path.glob("*json.gz")) == [
+        "told-rank0.json.gz", "told-rank1.json.gz"
+    ]
 
 
 def test_numpy_is_asked_for_before_anything_is_sent(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import threading
 import warnings
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +23,18 @@ from torchrecorder.capture.compiled.second_run import SecondRun
 from torchrecorder.capture.failures import attach, explain, explain_cause
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
 from torchrecorder.capture.instruments import main_instruments
-from torchrecorder.capture.internals.access import DisableTorchFunction, compiled_from, get_frame
+from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
 from torchrecorder.capture.internals.compiler import tracks_kernels
 from torchrecorder.capture.internals.module_calls import has_own_call, runs_hooks
 from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Probes
 from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
+from torchrecorder.capture.recorded_model import SEVERAL, check_model, module_of, name_of
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
 from torchrecorder.checks import (
-    FLAG, TEXT, Check, check_one, limits_places, plural, suggests_names, warn,
+    FLAG, TEXT, above_0, check_one, limits_places, plural, suggests_names, warn,
 )  # fmt: skip
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
 from torchrecorder.events import Lost
@@ -41,34 +43,13 @@ from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
 from torchrecorder.trace.slices import profiled
 
+if TYPE_CHECKING:
+    from torchrecorder.capture.run_file import RunFile
 
-MODEL = Check(
-    "a module or another callable, not a class",
-    lambda value: callable(value) and not isinstance(value, type),
-)
-
-
-_SEVERAL = (
-    "give several as torch.nn.ModuleDict({'name': module, ...}), or none, as Recorder() records "
-    "all modules that run in its block"
-)
 _OTHER_THREAD = (
     "the with block of a recorder ended in another thread than it began in: that thread keeps its "
     "function mode, which does nothing from now on but takes time"
 )
-
-
-def _check_model(model: object) -> None:
-    """Check that *model* can be recorded.
-
-    Raises:
-        InvalidArgument: It is not callable, or is a list, tuple or dict of modules.
-    """
-    parts = [*model.values()] if isinstance(model, dict) else model
-    several = isinstance(parts, (list, tuple)) and parts
-    if several and all(isinstance(one, Module) for one in several):
-        raise InvalidArgument(f"model must be one module: {_SEVERAL}")
-    check_one("model", model, MODEL.or_none())
 
 
 class Recorder:
@@ -99,6 +80,11 @@ class Recorder:
         memory: Record when the memory of tensors is allocated and released, for
             `Recording.memory`.
         threads: Also record the threads that are started in the block.
+        save: A file, such as ``f"run/rank{rank}.json.gz"``, to which the recording is saved at the
+            end of the block, also if that raises; before, if the process is told to end with
+            ``SIGTERM``, or if nothing happens in the block for *save_after* seconds, as in a
+            distributed job that hangs. An existing file is removed at the beginning.
+        save_after: A number of seconds.
 
     Raises:
         InvalidArgument: An option has a wrong value, or needs a *model*.
@@ -115,7 +101,7 @@ class Recorder:
     """
 
     @suggests_names
-    @limits_places(_SEVERAL)
+    @limits_places(SEVERAL)
     def __init__(
         self,
         model: Module | None = None,
@@ -130,10 +116,13 @@ class Recorder:
         profiler: Any = None,
         memory: bool = False,
         threads: bool = False,
+        save: str | Path | None = None,
+        save_after: float = 30.0,
     ) -> None:
         check_one("name", name, TEXT.or_none())
-        _check_model(model)
+        check_model(model)
         check_one("threads", threads, FLAG)
+        check_one("save_after", save_after, above_0("a number of seconds"))
         self._model = model
         self._with_threads = threads
         self._probes = Probes(stats, keep, flops, replay, saved, compiled, profiler, memory)
@@ -144,9 +133,10 @@ class Recorder:
                 "this version of PyTorch does not report the operations of a kernel; compiled=True "
                 "shows the graphs"
             )
+        self._file = None if save is None else _file(save, save_after)
         self._running: RunningModules | None = None
         self._kept: Kept | None = None
-        self._name = name or _name_of(model)
+        self._name = name or name_of(model)
         self._events: tuple[Event, ...] | None = None
         self._recording: Recording | None = None
         self._live: LiveModules | None = None
@@ -187,7 +177,7 @@ class Recorder:
     def _set_up(self) -> None:
         self._tape = tape = Tape()
         tape.pause()
-        model = _module_of(self._model)
+        model = module_of(self._model)
         self._instruments = main_instruments(
             tape, self._probes, model, self._name, shared=self._with_threads
         )
@@ -196,6 +186,8 @@ class Recorder:
         self._second = SecondRun(self._model, fused=compiled == INDUCTOR) if compiled else None
         if self._second is not None:
             self._instruments.modules.called = self._second.called
+        if self._file is not None:
+            self._watch(self._file)
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._instruments)
             if self._with_threads:
@@ -203,6 +195,18 @@ class Recorder:
                     stack.enter_context(RecordedThreads(self._instruments))
             self._exit = stack.pop_all()
         tape.resume()
+
+    def _watch(self, file: RunFile) -> None:
+        """Save the unfinished run to *file* if it does not go on."""
+        from torchrecorder.capture.unfinished import unfinished
+
+        instruments, mode = self._instruments, _grad_mode()
+
+        def progress() -> object:
+            sent = instruments.started.sent
+            return len(instruments.tape.events), None if sent is None else sent.progress
+
+        file.start(progress, functools.partial(unfinished, instruments, self._name, mode))
 
     def __exit__(
         self,
@@ -213,6 +217,10 @@ class Recorder:
         if self._running is None:
             state = "has ended" if self._used else "was never entered"
             raise RecorderInUse(f"the with block of this recorder {state}")
+        with contextlib.nullcontext() if self._file is None else self._file.ending():
+            self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
         self._tape.pause()
         self._tape.ignores_calls = True  # running calls still run the hooks that they began with
         with self._tape.survives_errors("end"):
@@ -223,6 +231,8 @@ class Recorder:
             self._second.run(self._tape, self._instruments.regions.sources, known)
         with DisableTorchFunction():
             self._finish(error)
+        if self._file is not None and self._events is not None:
+            self._file.write(self._built(self._events))
 
     def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
@@ -275,7 +285,11 @@ class Recorder:
     def _leave(self, error: BaseException | None) -> None:
         """Close all open scopes; if *error* ended the run, record where it was raised."""
         if error is not None:
-            failure = self._tape.conclude_failure(error)
+            sent, backward = self._instruments.started.sent, self._tape.failed_at.backward
+            blocked = None
+            if sent is not None:
+                blocked = sent.blocked_in(in_cpp=backward, backward=backward)
+            failure = self._tape.conclude_failure(error, blocked)
             sources = self._instruments.modules.regions.sources
             raised = sources.raising_line(error.__traceback__, backward=failure.backward)
             explain(error, failure, self._tape.events, raised)
@@ -355,20 +369,10 @@ class Recorder:
         return profiled(recording, slices)
 
 
-def _name_of(model: Any) -> str:
-    if model is None:
-        return "run"
-    if isinstance(model, Module):
-        return type(compiled_from(model)).__name__
-    return str(getattr(model, "__name__", type(model).__name__))
+def _file(path: str | Path, patience: float) -> RunFile:
+    from torchrecorder.capture.run_file import RunFile
 
-
-def _module_of(model: Any) -> Module | None:
-    """*model* itself if it is a module; the module of a bound method; else None."""
-    if isinstance(model, Module):  # its attributes are not read: they may be computed
-        return model
-    owner = getattr(model, "__self__", None)
-    return owner if isinstance(owner, Module) else None
+    return RunFile(path, patience)
 
 
 def _grad_mode() -> str:

@@ -301,12 +301,15 @@ class Tape:
             self.failed, self.failed_at = (id(error), type(error)), FailedAt(op, scope)
         self.failed_at = self.failed_at._replace(grad=grad, backward=True)
 
-    def conclude_failure(self, error: BaseException) -> Failure:
-        """Write the event that *error* ended the run, and return it."""
+    def conclude_failure(self, error: BaseException, communication: int | None) -> Failure:
+        """Write the event that *error* ended the run, in a wait for a *communication*; return it.
+        """
         known = self.failed == (id(error), type(error))
         place = self.failed_at if known else FailedAt(scope=self.scope)
         op, scope, grad, backward = place
-        event = Failure(type(error).__name__, first_line(error), scope, op, backward, grad)
+        event = Failure(
+            type(error).__name__, first_line(error), scope, op, backward, grad, communication
+        )
         self.write(event)
         return event
 

@@ -21,6 +21,9 @@ FunctionId = NewType("FunctionId", str)
 
 NodeId = Union[OpId, ValueId, GradId]
 
+UNFINISHED = "Unfinished"
+"""The error of a recording that was saved before the end of its run."""
+
 
 class ScopeKind(str, Enum):
     """The kind of call or region that a scope is."""

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 Node = Union[Op, Value, GradNode]
 GIVEN = Check(
-    "a tuple of gradients, as many as Recording.given() returns",
-    lambda value: isinstance(value, tuple),
+    "a tuple of gradients, as many as Recording.given() returns", lambda x: isinstance(x, tuple)
 ).or_none()
 SCOPE = Check("one of Recording.scopes", lambda value: isinstance(value, Scope))
 
@@ -52,14 +51,15 @@ class LiveObjects(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception of the user's code, and the place where it was raised."""
+    """An exception and where it was raised; or where a run was that was saved before its end."""
 
-    error: str
+    error: str  # the class of the exception, or `UNFINISHED`
     message: str
     scope: ScopeId | None
     op: OpId | None
     backward: bool
     grad: GradId | None = None
+    communication: int | None = None  # the index of the one that it waited for
 
 
 @dataclass(frozen=True)

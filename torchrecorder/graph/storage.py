@@ -47,14 +47,24 @@ def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Pat
     """
     check_recording(recording)
     check_one("times", times, FLAG)
-    target = path_of(path)
+    target = checked_path(path)
+    text = dumps(recording, times=times).encode()
+    target.write_bytes(packed(text) if target.name.lower().endswith(".gz") else text)
+    return target
+
+
+def checked_path(path: object, name: str = "path") -> Path:
+    """*path*, to which a recording is to be saved.
+
+    Raises:
+        InvalidArgument: The suffix is another one.
+    """
+    target = path_of(path, name)
     if not target.name.lower().endswith(SUFFIXES):
         raise InvalidArgument(
             f"a recording is saved as {' or '.join(SUFFIXES)}, not as {target.name!r};"
             " recording.render(path) writes figures and other formats"
         )
-    text = dumps(recording, times=times).encode()
-    target.write_bytes(packed(text) if target.name.lower().endswith(".gz") else text)
     return target
 
 

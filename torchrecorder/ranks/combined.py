@@ -351,4 +351,5 @@ def _details(lane: Lane) -> str:
     text = [f"×{len(lane.ranks)}"] if len(lane.ranks) > 1 else []
     text += [f"{len(lane.ranks) - lane.assumed} recorded"] if lane.assumed else []
     text += [f"differs in {', '.join(lane.differs)}"] if lane.differs else []
+    text += [lane.ended] if lane.ended else []
     return ", ".join(text)

@@ -14,7 +14,7 @@ import msgspec
 
 from torchrecorder.annotations.parameters import PARAMETER_BYTES
 from torchrecorder.annotations.places import module_path
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.events import (
     Communication,
     OpId,
@@ -39,7 +39,9 @@ class Digest(NamedTuple):
         sent: Its communications, in run order.
         parameter_bytes: The size of its part of the parameters.
         seconds: Its run time; None if unknown.
-        failure: The exception that ended the run; empty if none.
+        failure: The exception that ended the run, or the place that an unfinished run had reached;
+            empty if none.
+        waits_in: The index of the communication that it waited for then; None if none.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Digest(NamedTuple):
     parameter_bytes: int
     seconds: float | None
     failure: str
+    waits_in: int | None
 
 
 class Program(NamedTuple):
@@ -76,6 +79,9 @@ class Program(NamedTuple):
     ) -> Digest:
         """The digest of a process that ran it, with its own *communications*."""
         failure = run.failure
+        waits_in = None if failure is None else failure.communication
+        if waits_in is not None and waits_in not in range(len(communications.kinds)):
+            raise InvalidRecording(f"rank {rank.rank}: there is no communication {waits_in}")
         relative = _relative(communications, rank)
         return Digest(
             name,
@@ -86,6 +92,7 @@ class Program(NamedTuple):
             self.parameter_bytes,
             run.seconds,
             "" if failure is None else f"{failure.error}: {failure.message}",
+            waits_in,
         )
 
 

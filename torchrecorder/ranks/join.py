@@ -7,17 +7,18 @@ sends and receives by group, sender, receiver, tag and number. Each mismatch is 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import NamedTuple
 
-from torchrecorder.annotations.amounts import ranges
 from torchrecorder.annotations.communication import size
 from torchrecorder.events import POINT_TO_POINT, RankGroup
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.ranks.digest import Digest
+from torchrecorder.ranks.ended import endings
 from torchrecorder.ranks.sent import CommunicationColumns, Sent
+from torchrecorder.ranks.text import group_text, place_text, ranks_text
 
 VARIABLE_SIZE = ("all_to_all", "gather", "scatter", "barrier", "reduce")
 """Collectives in which ranks may pass tensors of different sizes."""
@@ -121,7 +122,7 @@ def join(digests: Sequence[Digest], expected: Iterable[int]) -> tuple[list[Colle
     _match_any_source(pairs)
     recorded = {digest.rank.rank: digest for digest in digests}
     found: list[Collective] = []
-    problems = list(_missing_ranks(digests, {*expected} - {*recorded}))
+    problems = list(endings(digests, {*expected} - {*recorded}, groups))
     for group, places in groups.items():
         members = tuple([recorded[rank] for rank in group.ranks if rank in recorded])
         found += _in_group(group, members, places, problems)
@@ -179,15 +180,6 @@ def _match_any_source(pairs: _MessageIndices) -> None:
                 lacking = len(sends) - len(receives)
                 receives += waiting[:lacking]
                 del waiting[:lacking]
-
-
-def _missing_ranks(digests: Sequence[Digest], missing: Collection[int]) -> Iterator[str]:
-    """The ranks without a recording, and those that failed."""
-    if missing:
-        yield f"no recording of {ranks_text(missing)}"
-    for item in digests:
-        if item.failure:
-            yield f"rank {item.rank.rank} failed with {item.failure}"
 
 
 # Collectives of a group -----------------------------------------------------------------
@@ -288,10 +280,8 @@ def _describe(parts: Sequence[tuple[int, Sent]]) -> str:
     """``"rank 2 ran all_reduce of 48 B in layers.1 at train.py:12"``."""
     _, first = parts[0]
     sent = first.communication
-    where = f" in {first.path}" if first.path else ""
-    at = " in backward" if sent.backward else f" at {first.line}" if first.line else ""
     ranks = ranks_text(rank for rank, _ in parts)
-    return f"{ranks} ran {sent.name} of {sent.given:,} B{where}{at}"
+    return f"{ranks} ran {sent.name} of {sent.given:,} B{place_text(first)}"
 
 
 def _collective(
@@ -339,7 +329,7 @@ def _sent_and_received(
         if send.given != receive.received:
             problems.append(
                 f"rank {source} sent {send.given:,} B, but rank {target} received "
-                f"{receive.received:,} B{_at(row.kinds[0])}"
+                f"{receive.received:,} B{place_text(row.kinds[0])}"
             )
     paired = min(map(len, places))
     faults = "was sent but not received", "was to be received but not sent"
@@ -347,25 +337,5 @@ def _sent_and_received(
         for order, place in enumerate(queue[paired:], start=paired):
             problems.append(
                 f"message no. {order + 1} with tag {tag} from rank {source} to rank {target} "
-                f"{fault}{_at(member.sent.kinds[place])}"
+                f"{fault}{place_text(member.sent.kinds[place])}"
             )
-
-
-def _at(sent: Sent) -> str:
-    where = f" in {sent.path}" if sent.path else ""
-    return f"{where} at {sent.line}" if sent.line else where
-
-
-# Text -----------------------------------------------------------------------------------
-
-
-def ranks_text(ranks: Iterable[int]) -> str:
-    """``"ranks 0–3, 8"``."""
-    text = ranges(ranks, "–")
-    return f"{'rank' if text.isdecimal() else 'ranks'} {text}"
-
-
-def group_text(group: RankGroup) -> str:
-    """A group as text: its description or its name, and its ranks."""
-    name = group.purpose.removeprefix("mesh_") if group.purpose else group.name
-    return f"group {name} ({ranks_text(group.ranks)})"

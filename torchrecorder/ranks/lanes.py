@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from torchrecorder.events import UNFINISHED
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.join import ranks_text
+from torchrecorder.ranks.text import ranks_text
 from torchrecorder.recording import Recording
 
 
@@ -32,6 +33,19 @@ class Lane(NamedTuple):
     parameter_bytes: tuple[int, int]
     sent_bytes: tuple[int, int]
     assumed: int
+
+    @property
+    def ended(self) -> str:
+        """How the run of the first rank ended, ``"waits in all_reduce"``; empty if it ran to its
+        end."""
+        failure = self.recording.run.failure
+        if failure is None:
+            return ""
+        place = failure.communication
+        where = "" if place is None else f" in {self.recording.communications[place].name}"
+        if failure.error != UNFINISHED:
+            return f"failed{where} with {failure.error}"
+        return f"waits{where}" if where else "did not end"
 
     @property
     def name(self) -> str:

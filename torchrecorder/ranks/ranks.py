@@ -15,9 +15,10 @@ from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
 from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.join import Collective, join, ranks_text
+from torchrecorder.ranks.join import Collective, join
 from torchrecorder.ranks.lanes import Lane, group_equal_ranks
 from torchrecorder.ranks.lanes import lane as combined_lane
+from torchrecorder.ranks.text import ranks_text
 from torchrecorder.recording import Recording
 
 if TYPE_CHECKING:

@@ -61,6 +61,7 @@ __all__ = [
 ]
 
 get_frame = sys._getframe
+frames_of_threads = sys._current_frames
 
 PLAIN_TENSOR_TYPES = frozenset((Tensor, Parameter))
 """The tensor classes without behavior of a subclass."""

@@ -146,7 +146,7 @@ BUFFERS = needed(
     "torch._C._autograd._unsafe_set_version_counter",
     "torch._C._nn.flatten_dense_tensors",
 )
-FRAMES = needed("frames of Python", "lines of the source, regions", "sys._getframe")
+FRAMES = needed("frames of Python", "source lines, regions", "sys._getframe", "sys._current_frames")
 
 NODE_OUTPUTS = Internal(
     "metadata of the outputs of an autograd node's forward",

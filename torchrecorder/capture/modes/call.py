@@ -18,7 +18,8 @@ from torchrecorder.capture.modes.op_schema import RECEIVED, STATISTICS, Function
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
-from torchrecorder.events import GRAD_SUFFIX, OpId, Slot, SourceLine, ValueId
+from torchrecorder.events import GRAD_SUFFIX, OpId, OpKind, Slot, SourceLine, ValueId
+from torchrecorder.graph.nodes import Op
 
 GradientRefs = list[tuple[str, "weakref.ref[Tensor]"]]
 """Weak references to the gradients that a backward pass accumulates to, with their names."""
@@ -90,6 +91,24 @@ class Call:
     source: SourceLine | None
     function: PythonCall | None
     started: float
+
+    def row(
+        self,
+        kind: OpKind,
+        outputs: tuple[ValueId, ...],
+        writes: tuple[ValueId, ...],
+        seconds: float | None,
+        *,
+        failed: bool,
+    ) -> Op:
+        """The event of the call."""
+        facts, place = self.facts, self.place
+        return Op(
+            self.op, place.scope if place is not None else None, self.index, kind,
+            facts.name, facts.qualname, self.inputs, outputs,
+            outputs if writes == outputs else writes,
+            self.arguments, self.source, seconds, place is not None and place.recompute, failed,
+        )  # fmt: skip
 
     def was_given(self, tensor: Tensor) -> bool:
         """Whether *tensor* is one of the arguments."""

@@ -292,16 +292,10 @@ class OpRecorder:
         *,
         failed: bool = False,
     ) -> Op:
-        facts, place = call.facts, call.place
         if call.function is not None:
             call.function.inside.append(call.op)
-        arguments = self.tape.shared.setdefault(call.arguments, call.arguments)
-        called = Op(
-            call.op, place.scope if place is not None else None, call.index, kind,
-            facts.name, facts.qualname, call.inputs, outputs,
-            outputs if writes == outputs else writes,
-            arguments, call.source, seconds, place is not None and place.recompute, failed,
-        )  # fmt: skip
+        call.arguments = self.tape.shared.setdefault(call.arguments, call.arguments)
+        called = call.row(kind, outputs, writes, seconds, failed=failed)
         self.tape.write(called)
         return called
 

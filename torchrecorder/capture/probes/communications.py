@@ -75,6 +75,10 @@ class _Pending:
             self.seconds = self.tape.clock() - self.began
         self.future = None
 
+    def is_running(self) -> bool:
+        """Whether it is known to have begun and not to have completed."""
+        return self.timed and self.seconds is None and not (self.future and self.future.done())
+
     def check_done(self) -> None:
         """Call `done` if the work is completed, but PyTorch has not called it yet."""
         future = self.future
@@ -108,6 +112,7 @@ class Communications(Observer):
         self._works: dict[int, tuple[weakref.ref[Any], _Pending]] = {}
         self._writing: dict[int, _Pending] = {}
         self._last: Any = None  # keeps a work alive until Python gets it
+        self._blocking: tuple[_Pending, int] | None = None  # with the index in run order
         self._dtensors: set[ValueId] = set()
         self._gradients: dict[ValueId, int] = {}
 
@@ -148,12 +153,15 @@ class Communications(Observer):
                 self.values.storages.expect_collective(tensor)
                 self._writing[self.values.storages.of(tensor).number] = opened
             self._found.append(opened)
+            if after is None and made is None:
+                self._blocks(opened)
             return opened
         return None
 
     def ends(self, begun: _Pending, result: Any) -> None:
         """The operator returned."""
         with self.tape.survives_errors("communications"):
+            self._blocks_no_more(begun)
             work = work_in(result)
             if not self._is_in_callback():
                 self._last = work
@@ -180,6 +188,8 @@ class Communications(Observer):
             else:
                 ref, opened = self._works.get(id(on), (None, None))
                 opened = opened if ref is not None and ref() is on else None
+            if opened is not None:
+                self._blocks(opened)
             return on, opened, self.tape.clock()
         return None
 
@@ -188,12 +198,46 @@ class Communications(Observer):
         on, opened, since = begun
         with self._working():
             if opened is not None:
+                self._blocks_no_more(opened)
                 if opened.timed:
                     opened.waited(since)
                 self._arrive(opened)
             if isinstance(on, Tensor):
                 self.values.storages.collective_done(on)
             self._last = None
+
+    def _blocks(self, opened: _Pending) -> None:
+        """The program may now be blocked by a call of a communication, or by a wait for it."""
+        self._blocking = opened, self.tape.index
+
+    def _blocks_no_more(self, opened: _Pending) -> None:
+        if self._blocking is not None and self._blocking[0] is opened:
+            self._blocking = None
+
+    @property
+    def progress(self) -> object:
+        """Equal at two times if no communication began, and no wait began or ended, between them.
+        """
+        return len(self._found), self._blocking
+
+    def blocked_in(self, *, in_cpp: bool, backward: bool) -> int | None:
+        """The number of the communication that blocks the program, among those of the recording.
+
+        None if nothing blocks it, or something else. *in_cpp*: C++ code of PyTorch is running that
+        is no op, as in `DistributedDataParallel` and in a backward pass: it may wait for what it
+        began without a call in Python.
+        """
+        opened = None
+        if self._blocking is not None and self._blocking[1] == self.tape.index:
+            opened = self._blocking[0]  # else the wait has failed, and the program went on
+        elif in_cpp:
+            running = (item for item in tuple(self._found) if item.is_running())
+            found = (item for item in running if item.communication.backward == backward)
+            opened = next(found, None)
+        if opened is None:
+            return None
+        before = sum(type(event) is Communication for event in tuple(self.tape.events))
+        return before + self._found.index(opened)
 
     def _is_of_run(self) -> bool:
         """Whether the current call is made by the run, and not by the recorder."""
@@ -319,13 +363,19 @@ class Communications(Observer):
         for opened in self._found:
             opened.check_done()
             opened.future = None
-            seconds, blocked = opened.seconds, opened.blocked
-            self.tape.write(opened.communication._replace(seconds=seconds, blocked_seconds=blocked))
+        for row in self.rows():
+            self.tape.write(row)
         for value, size in self._gradients.items():
             self.tape.write(Measured(BYTES_OF_GRADIENT, value, size))
         self._works.clear()
         self._writing.clear()
         self._last_done.clear()
+
+    def rows(self) -> Iterator[Communication]:
+        """The communications that have begun, in run order."""
+        for opened in tuple(self._found):
+            seconds, blocked = opened.seconds, opened.blocked
+            yield opened.communication._replace(seconds=seconds, blocked_seconds=blocked)
 
     def rank(self) -> Rank:
         """The rank of this process, its groups and meshes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -91,8 +92,11 @@ class RunCommand(Command):
         if parts is not None:
             parts.clear()
         with DelayedEnd() as end:
+            recorder = _recorder_options(options, chosen)
+            if parts is not None:
+                recorder["save"] = parts.file
             code, recording, failed = script.run(
-                options.steps, _recorder_options(options, chosen), end.begin if parts else None
+                options.steps, recorder, end.begin if parts is not None else None
             )
             sys.stdout.flush()
             if recording is None:
@@ -143,8 +147,11 @@ def _write(
     """Write the recording; paths are printed on stderr, because stdout belongs to the script."""
     drawn: Drawable = recording
     try:
-        if parts is not None and recording.run.rank is not None:
-            parts.leave(recording)
+        if parts is not None and recording.run.rank is None:
+            parts.clear()  # it has not joined the other processes
+            with contextlib.suppress(OSError):  # other files are in it
+                parts.folder.rmdir()
+        elif parts is not None:
             if parts.rank > 0:
                 return 0
             drawn = run = parts.together(told)
@@ -189,16 +196,14 @@ class Parts:
             return None
         return Parts(output.with_name(f"{output.name}.ranks"), int(rank), int(world))
 
-    def clear(self) -> None:
-        """Remove the file of this process from an earlier run."""
-        self._file(self.rank).unlink(missing_ok=True)
+    @property
+    def file(self) -> Path:
+        """The file of this process."""
+        return self._file(self.rank)
 
-    def leave(self, recording: Recording) -> Path:
-        """Write the recording of this process atomically."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        target = self._file(self.rank)
-        unfinished = recording.save(target.with_name(f"unfinished-{target.name}"))
-        return unfinished.replace(target)
+    def clear(self) -> None:
+        """Remove the file of this process."""
+        self.file.unlink(missing_ok=True)
 
     def together(self, told: Event, patience: float = PATIENCE) -> Ranks:
         """Wait for the other processes up to a limit, and join the recordings that exist.

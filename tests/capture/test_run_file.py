@@ -1,0 +1,213 @@
+"""Runs that are saved by the recorder: at their end, or before if they do not go on."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder import Recorder
+from torchrecorder.capture import run_file
+from torchrecorder.errors import InvalidArgument, Notice
+from torchrecorder.events import UNFINISHED
+
+needs_signals = pytest.mark.skipif(os.name != "posix", reason="launchers send signals")
+X = torch.ones(1, 2)
+
+
+@pytest.fixture
+def handled() -> Iterator[list[int]]:
+    """The signals that a handler of the program has got."""
+    got: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: got.append(number))
+    yield got
+    signal.signal(signal.SIGTERM, before)
+
+
+def _until(condition: Any) -> None:
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_run_that_ends_leaves_its_recording(tmp_path: Path) -> None:
+    """And nothing else: no file, no thread, nothing that is kept alive."""
+    path, layer = tmp_path / "new" / "run.json.gz", nn.Linear(2, 2)
+    with Recorder(layer, save=path) as recorder:
+        output = layer(X)
+        instruments = weakref.ref(recorder._instruments)
+        assert "torchrecorder" in [each.name for each in threading.enumerate()]
+    assert torchrecorder.load(path) == recorder.recording
+    assert recorder.recording.run.failure is None and output.requires_grad
+    assert [each.name for each in path.parent.iterdir()] == ["run.json.gz"]
+    assert "torchrecorder" not in [each.name for each in threading.enumerate()]
+    assert run_file._TermSignal.active is None
+    gc.collect()
+    assert instruments() is None
+
+
+def test_a_run_that_fails_leaves_its_recording(tmp_path: Path) -> None:
+    """With the error, which is the program's own; a file of an earlier run is gone before."""
+    path = tmp_path / "run.json"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="no data"):
+        with Recorder(save=path):
+            assert not path.exists()
+            X.exp()
+            raise ValueError("no data")
+    loaded = torchrecorder.load(path)
+    assert loaded.run.failure is not None and loaded.run.failure.message == "no data"
+    assert [op.name for op in loaded.ops.values()] == ["exp"]
+
+
+class Slow(nn.Module):
+    """Waits inside a module until *goes_on* is true."""
+
+    def __init__(self, goes_on: Any) -> None:
+        super().__init__()
+        self.first, self.goes_on = nn.Linear(2, 2), goes_on
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        _until(self.goes_on)
+        return x.relu()
+
+
+def test_a_run_without_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Is saved with the place where it waits; that file is gone as soon as the run goes on."""
+    path, found = tmp_path / "run.json.gz", []
+    model = nn.Sequential(nn.Linear(2, 2), Slow(path.exists))
+    with Recorder(model, save=path, save_after=0.2) as recorder:
+        model(X)
+        found.append(torchrecorder.load(path))
+        for _ in range(500):  # again and again, as a run that goes on
+            X.exp()
+            time.sleep(0.01)
+            if not path.exists():
+                break
+        else:
+            pytest.fail("the file is there while the run goes on")
+    failure = found[0].run.failure
+    assert failure is not None and failure.error == UNFINISHED and failure.communication is None
+    assert failure.message.startswith("no progress for 0.2 s in 1 at ")
+    assert "test_run_file.py:" in failure.message
+    names = [op.name for op in found[0].ops.values()]
+    assert names == ["linear", "linear"] and len(found[0].modules) == 4
+    assert found[0].scopes[failure.scope].failed and found[0].run.grad_mode == "grad"
+    assert f"no progress for 0.2 s in 1 at {failure.message.rpartition(' ')[2]}" in (
+        capsys.readouterr().err
+    )
+    assert recorder.recording == torchrecorder.load(path)
+    assert recorder.recording.run.failure is None
+
+
+def test_an_operation_and_a_pass_that_do_not_end(tmp_path: Path) -> None:
+    """They are in the recording, as failed."""
+    path = tmp_path / "run.json.gz"
+    x = torch.ones(2, requires_grad=True)
+    y = x.exp()
+    y.register_hook(lambda gradient: _until(path.exists))
+    with Recorder(save=path, save_after=0.2):
+        y.sin().sum().backward()
+        found = torchrecorder.load(path)
+    assert [(op.name, op.failed) for op in found.ops.values()] == [
+        ("sin", False), ("sum", False), ("backward", True)
+    ]
+    (run,) = found.backward_runs
+    assert run.failed and found.grad_runs and found.run.failure.backward
+    assert "backward" in torchrecorder.make_dot(found).pipe("svg").decode()
+
+
+@needs_signals
+def test_a_program_that_is_told_to_end(tmp_path: Path, handled: list[int]) -> None:
+    """The file is written before its own handler is called; it may go on, and ends as usual."""
+    path = tmp_path / "run.json.gz"
+    before = signal.getsignal(signal.SIGTERM)
+    model = Slow(lambda: handled)
+    with Recorder(model, save=path) as recorder:
+        assert signal.getsignal(signal.SIGTERM) is before
+        os.kill(os.getpid(), signal.SIGTERM)
+        model(X)
+        assert "told to end (SIGTERM)" in torchrecorder.load(path).run.failure.message
+    assert handled == [signal.SIGTERM] and torchrecorder.load(path) == recorder.recording
+    os.kill(os.getpid(), signal.SIGTERM)
+    _until(lambda: len(handled) == 2)
+
+
+@needs_signals
+def test_a_handler_that_is_set_in_the_block_stays(tmp_path: Path) -> None:
+    """Also after the block; the run is not saved for it."""
+    got: list[int] = []
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with Recorder(save=tmp_path / "run.json"):
+            signal.signal(signal.SIGTERM, lambda number, _: got.append(number))
+        os.kill(os.getpid(), signal.SIGTERM)
+        _until(lambda: got)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@needs_signals
+def test_a_child_process_that_is_told_to_end(tmp_path: Path, handled: list[int]) -> None:
+    """Its parent is not; and it leaves the parent's file alone."""
+    path, other = tmp_path / "run.json", torchrecorder.record(nn.Linear(2, 2), X)
+    with Recorder(save=path) as recorder:
+        told, inside = os.fork(), os.fork()
+        if told == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            time.sleep(60)
+            os._exit(0)
+        if inside == 0:
+            recorder._file.write(other)  # type: ignore[union-attr]
+            os._exit(run_file._TermSignal.active is not None)
+        assert os.waitpid(inside, 0)[1] == 0 and not path.exists()
+        time.sleep(0.1)
+        os.kill(told, signal.SIGTERM)
+        assert os.waitpid(told, 0)[1] == signal.SIGTERM
+        assert run_file._TermSignal.active is not None
+    assert not handled and recorder.recording.run.failure is None
+
+
+@needs_signals
+def test_one_of_two_recorders_gets_the_signal(tmp_path: Path, handled: list[int]) -> None:
+    """The outer one; both save their run at its end."""
+    outer, inner = tmp_path / "outer.json", tmp_path / "inner.json"
+    with Recorder(save=outer), Recorder(save=inner, save_after=60):
+        os.kill(os.getpid(), signal.SIGTERM)
+        _until(lambda: handled)
+        assert outer.exists() and not inner.exists()
+    assert torchrecorder.load(outer).run.failure is torchrecorder.load(inner).run.failure is None
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    """Is no error of the program."""
+    (tmp_path / "file").write_text("")
+    with pytest.warns(Notice, match="the recording was not saved: "):
+        with Recorder(save=tmp_path / "run.json") as recorder:
+            recorder._file.path = tmp_path / "file" / "run.json"  # type: ignore[union-attr]
+            X.exp()
+    assert len(recorder.recording.ops) == 1
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"save": "run.svg"}, "a recording is saved as .json or .json.gz"),
+    ({"save": 3}, "save must be"),
+    ({"save_after": 0}, "save_after must be a number of seconds above 0"),
+])
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    """Are refused before the run."""
+    with pytest.raises(InvalidArgument, match=message):
+        Recorder(**options)
