@@ -123,10 +123,11 @@ def added(x, row):
     return x.sin() + row
 
 
-def test_what_a_module_hands_to_a_function_has_a_box() -> None:
-    """The module itself is open; the function does not hold it."""
+def test_what_only_a_function_reads_is_in_it() -> None:
+    """As what only a module reads is in the module."""
     recording = torchrecorder.record(Gradients(), torch.ones(3))
-    assert drawn(recording, 1, functions=True) == ["table.row"]
+    assert drawn(recording, 1, functions=True) == []
+    assert drawn(recording, 2, functions=True) == ["table.row"]
 
 
 def executed(lines: str, **variables):

@@ -314,16 +314,16 @@ class _Matcher:
 
     def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
         """The outputs of two ops in their order, or in that of lists of inputs with as many
-        elements; weights and gradients by the weights that they belong to."""
+        elements; weights, gradients and states by the weights that they belong to."""
         mine, others = self.a.weights_of, self.b.weights_of
-        twins: dict[tuple[ValueId | None, bool], list[ValueId]] = {}
+        twins: dict[tuple[ValueId | None, str], list[ValueId]] = {}
         for value in reversed(new.outputs):
             if value in others:
                 twins.setdefault(others[value], []).append(value)
         for value in old.outputs:
             if value in mine:
-                weight, is_gradient = mine[value]
-                if waiting := twins.get((self.values.there.get(weight), is_gradient)):
+                weight, part = mine[value]
+                if waiting := twins.get((self.values.there.get(weight), part)):
                     yield value, waiting.pop()
         places: list[IndexPair] = []
         if len(old.outputs) != len(new.outputs):

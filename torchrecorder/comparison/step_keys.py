@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from torchrecorder.comparison.functions import function
 from torchrecorder.comparison.skeletons import skeletons
 from torchrecorder.comparison.wrapped import InnerModules
-from torchrecorder.events import GRAD_SUFFIX, STORED, ValueId
+from torchrecorder.events import STORED, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import structures
@@ -29,15 +29,18 @@ class Side:
         self.inside = InnerModules(recording, weights)
 
     @cached_property
-    def weights_of(self) -> Mapping[ValueId, tuple[ValueId, bool]]:
-        """For each gradient, and each tensor that was written to a parameter or buffer: which one,
-        and whether it is its gradient."""
+    def weights_of(self) -> Mapping[ValueId, tuple[ValueId, str]]:
+        """For each gradient, tensor of the state of an optimizer, and tensor that was written to a
+        parameter or buffer: which one, and its name there, such as ``"grad"`` or ``"exp_avg"``."""
         values = self.recording.values.values()
         named = {name: value.id for value in values if value.role in STORED for name in value.names}
-        return {
-            value.id: (named[weight], name != weight) for value in values
-            for name in value.names[:1] if (weight := name.removesuffix(GRAD_SUFFIX)) in named
-        }
+        found = dict[ValueId, tuple[ValueId, str]]()
+        for value in values:
+            for name in value.names[:1]:
+                weight, _, part = (name, "", "") if name in named else name.rpartition(".")
+                if weight in named:
+                    found[value.id] = named[weight], part
+        return found
 
 
 def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
