@@ -67,7 +67,9 @@ def test_parts_that_are_only_compared() -> None:
     calls = [op for op in recording.ops.values() if op.name == "getitem"]
     view = make_view(recording, ViewOptions())
     assert drawn(recording) == {"getitem", "add", "mul"}
-    last, selected = (op.id for op in calls if ("index", "-1") in op.arguments or len(op.inputs) > 1)
+    last, selected = (
+        op.id for op in calls if ("index", "-1") in op.arguments or len(op.inputs) > 1
+    )
     assert {op.id for op in calls if op.id in view.boxes} == {last, selected}
     assert {"unbind", "narrow", "view"} <= drawn(recording, queries=True)
 
