@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bdb
 import copy
 import sys
 import threading
@@ -15,6 +16,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
+from torchrecorder.capture.hooks.frame_marks import FrameMark
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.calls_around import CallsAround
 from torchrecorder.recording import Recording
@@ -135,7 +137,7 @@ def test_nothing_is_left_on_a_generator_that_waits():
     with torchrecorder.Recorder() as recorder:
         next(waiting)
         map(next, [waiting]).__next__()
-    assert waiting.gi_frame.f_trace is None
+    assert type(waiting.gi_frame.f_trace) is not FrameMark
     assert [name for name, *_ in shown(recorder.recording)] == ["doubled"] * 2
 
 
@@ -204,6 +206,45 @@ def test_a_debugger_sees_the_same_events():
 
     plain = followed(nullcontext())
     assert followed(torchrecorder.Recorder()) == plain and len(plain) > 12
+
+
+PART = """def part(x, kept):
+    kept.append(x.relu())
+    kept.append(x.sigmoid())
+"""
+
+
+def test_a_debugger_stops_where_it_would(tmp_path):
+    """Once at a breakpoint, and after steps out of the function, in a caller that it did not trace.
+    """
+    file, variables, stops = tmp_path / "part.py", dict[str, Any](), list[tuple[str, int]]()
+    file.write_text(PART)
+    exec(compile(PART, str(file), "exec"), variables)
+
+    class Debugger(bdb.Bdb):
+        def user_line(self, frame):
+            stops.append((frame.f_code.co_name, frame.f_lineno))
+            self.set_continue() if frame.f_code.co_name == "<lambda>" else self.set_next(frame)
+
+        def user_return(self, frame, value):
+            self.set_step() if frame.f_code.co_name == "part" else self.set_continue()
+
+    def calls(kept):
+        variables["part"](X, kept)
+        kept.append(X.cos())
+        return kept
+
+    def run(context):
+        stops.clear()
+        found = Debugger()
+        found.set_break(str(file), 2)
+        with context:
+            found.runcall(lambda: len(calls([])))
+        return [*stops]
+
+    plain, first = run(nullcontext()), calls.__code__.co_firstlineno
+    assert plain[1:] == [("part", 2), ("part", 3), ("calls", first + 2), ("calls", first + 3)]
+    assert run(torchrecorder.Recorder()) == plain
 
 
 def test_under_a_debugger_the_same_calls_are_found():

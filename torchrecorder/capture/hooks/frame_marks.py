@@ -27,10 +27,14 @@ class FrameMark(dict[object, Any]):
         if self.traced_by is not None:
             self.traced_by = self.traced_by(*event) or self.traced_by
 
+    def __bool__(self) -> bool:
+        """Whether the frame has a trace function: otherwise debuggers set their own."""
+        return self.traced_by is not None
+
     def remove(self, frame: FrameType, key: object) -> None:
         """Remove the fact of *key* from *frame*, and the mark if no other is left."""
         self.pop(key, None)
-        if not self:
+        if not len(self):
             frame.f_trace = self.traced_by
 
 

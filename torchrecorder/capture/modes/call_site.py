@@ -3,7 +3,7 @@
 A warning belongs to the line of the calling frame: filters, "once per location" and test reports
 depend on it. The recorder adds frames between the user's line and a recorded torch function. So the
 function is called by a small function whose code object has the file, line and globals of the
-user's frame.
+user's frame. Not under a debugger, which would stop in it at a breakpoint of this line.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ from torchrecorder.capture.hooks.source import PACKAGE
 Caller = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 _HANDLE = handle_torch_function.__code__
+
+_TRACERS = ("coverage", "trace")
+"""Packages with trace functions that do not stop the program."""
+
+_DEBUGGER = 0
+"""``sys.monitoring.DEBUGGER_ID``, of Python 3.12 and newer."""
 
 _CALL: CodeType = (lambda func, args, kwargs: func(*args, **kwargs)).__code__
 
@@ -38,6 +44,8 @@ class CallSites:
 
     def at(self, frame: FrameType) -> Caller:
         """A function that calls a torch function as if *frame* called it."""
+        if _is_debugged():
+            return _call
         frame = caller_of_function(frame)
         code = frame.f_code
         place = id(code), frame.f_lasti
@@ -51,6 +59,15 @@ class CallSites:
         """Release the globals of the user's modules."""
         self._callers.clear()
         self._codes.clear()
+
+
+def _is_debugged() -> bool:
+    """Whether a debugger is active. Tools that only trace, such as coverage, are none."""
+    tracer = sys.gettrace()
+    if tracer is not None:
+        package = type(getattr(tracer, "__self__", tracer)).__module__.partition(".")[0]
+        return package not in _TRACERS
+    return sys.version_info >= (3, 12) and sys.monitoring.get_tool(_DEBUGGER) is not None
 
 
 def caller_of_function(frame: FrameType) -> FrameType:
