@@ -30,7 +30,8 @@ def by_attribute(weight, on):
 def test_a_critic_that_is_frozen_for_the_step_of_its_generator(switch):
     """As in training of GANs: both lines are named, and not the operation alone."""
     generator, critic = nn.Linear(4, 4), nn.Linear(4, 1)
-    with tr.Recorder() as recorder:
+    both = nn.ModuleDict({"generator": generator, "critic": critic})
+    with tr.Recorder(both) as recorder:
         for weight in critic.parameters():
             switch(weight, False)
         critic(generator(torch.ones(2, 4))).sum().backward()
