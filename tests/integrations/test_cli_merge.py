@@ -75,9 +75,11 @@ def test_damaged_files_are_named(
 
 
 def test_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Figures are written, and their paths printed."""
-    code, out, _ = run(capsys, "merge", "rank*.json.gz", "-o", "a.svg", "-o", "a.json")
+    """Figures are written, and their paths printed; problems on standard error."""
+    code, out, err = run(capsys, "merge", "rank*.json.gz", "-o", "a.svg", "-o", "a.json")
     assert (code, out.split()) == (0, ["a.svg", "a.json"])
+    (problem,) = err.splitlines()
+    assert problem.startswith("torchrecorder: no. 2 of group") and "rank 3 ran no" in problem
     assert "ranks 0–2" in (folder / "a.svg").read_text(encoding="utf-8")
     assert len(torchrecorder.load("a.json").communications) == 3
 

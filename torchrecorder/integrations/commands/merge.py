@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +34,7 @@ class MergeCommand(Command):
 
     Each file is the recording of one process (recording.save). Without -o, tables are printed:
     groups of equal processes, and communication by module. Collectives that do not match are
-    listed with rank, module and line.
+    listed with rank, module and line, with -o on standard error.
     """
 
     name = "merge"
@@ -76,6 +77,9 @@ def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> 
         print(json.dumps(_as_data(run), indent=2))
     elif not options.output:
         print(run.summary(options.n))
+    else:
+        for problem in run.problems:
+            print(f"torchrecorder: {problem}", file=sys.stderr)
     return int(options.exit_code and bool(run.problems))
 
 
