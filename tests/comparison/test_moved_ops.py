@@ -154,6 +154,20 @@ def test_a_module_that_is_gone_is_drawn_around_what_was_in_it(parts: list[Part])
     assert [step.name for step in found.children[root]] == ["abs", "mod", "exp"]
 
 
+def test_a_module_that_is_gone_is_drawn_around_a_whole_program() -> None:
+    """Nothing is around it. A module in it, which is gone too, is not drawn around what is not in
+    it any more."""
+    after = Builder("Net")
+    after.op("exp", after.op("abs", after.input("x")))
+    found = laid(_run("abs", "exp"), after.recording()).recording
+    [gone] = found.roots
+    assert gone.startswith("old_")
+    assert [step.name for step in found.children[gone]] == ["abs", "exp"]
+    inner = laid(_run(("mod", ["abs", "exp"])), after.recording()).recording
+    assert list(problems(inner)) == []
+    assert [step.name for step in inner.children[None]] == ["Net", "abs", "exp"]
+
+
 def test_a_module_that_is_gone_is_not_drawn_around_steps_in_other_places() -> None:
     """Another operation is between them, which was not in it."""
     before = _run("abs", ("mod", ["sin", "cos"]), "exp")

@@ -23,10 +23,7 @@ def removed_frames(
         step.id: (around, place)
         for around, steps in after.children.items() for place, step in enumerate(steps)
     }
-    wrappers = set(found.values())
     for scope in before.scopes.values():
-        if scope.id in matching.scopes or scope.id in wrappers:
-            continue
         around = matching.scopes.get(scope.parent) if scope.parent is not None else None
         twins = [there.get(step.id, "") for step in before.children[scope.id]]
         _, first = places.get(twins[0], ("", 0)) if twins else ("", 0)
