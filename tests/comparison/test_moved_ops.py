@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Union
 
@@ -154,18 +155,26 @@ def test_a_module_that_is_gone_is_drawn_around_what_was_in_it(parts: list[Part])
     assert [step.name for step in found.children[root]] == ["abs", "mod", "exp"]
 
 
-def test_a_module_that_is_gone_is_drawn_around_a_whole_program() -> None:
-    """Nothing is around it. A module in it, which is gone too, is not drawn around what is not in
-    it any more."""
-    after = Builder("Net")
-    after.op("exp", after.op("abs", after.input("x")))
-    found = laid(_run("abs", "exp"), after.recording()).recording
-    [gone] = found.roots
-    assert gone.startswith("old_")
-    assert [step.name for step in found.children[gone]] == ["abs", "exp"]
-    inner = laid(_run(("mod", ["abs", "exp"])), after.recording()).recording
-    assert list(problems(inner)) == []
-    assert [step.name for step in inner.children[None]] == ["Net", "abs", "exp"]
+def test_modules_that_are_gone_from_a_program() -> None:
+    """The outermost is drawn around what was in it; one in it not around what has left both."""
+    def program(*modules: str) -> Recording:
+        run = Builder("program")
+        x = run.op("abs", run.input("x"))
+        with ExitStack() as stack:
+            for name in modules:
+                stack.enter_context(run.scope(name))
+            x = run.op("cos", run.op("sin", x))
+        run.op("exp", x)
+        return run.recording()
+
+    found = laid(program("outer"), program()).recording
+    assert list(problems(found)) == []
+    assert [step.name for step in found.children[None]] == ["abs", "outer", "exp"]
+    [outer] = found.roots
+    assert [step.name for step in found.children[outer]] == ["sin", "cos"]
+    found = laid(program("outer", "inner"), program()).recording
+    assert list(problems(found)) == []
+    assert [step.name for step in found.children[None]] == ["abs", "outer", "sin", "cos", "exp"]
 
 
 def test_a_module_that_is_gone_is_not_drawn_around_steps_in_other_places() -> None:
