@@ -10,22 +10,22 @@ from torchrecorder.graph.data_flow import side_values
 
 
 class Tokens(nn.Module):
-    """Embeds tokens and positions, with a mask, a query that is learned, and a buffer."""
+    """Embeds tokens and positions, with a mask, a shift that is learned, and a buffer."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table, self.places = nn.Embedding(9, 4), nn.Embedding(9, 4)
-        self.query = nn.Parameter(torch.ones(4))
+        self.shift = nn.Parameter(torch.ones(4))
         self.register_buffer("scale", torch.ones(4))
 
     def forward(self, ids: Tensor, mask: Tensor, image: Tensor) -> Tensor:
         places = self.places(torch.cumsum(mask, 1) * mask - torch.arange(3))
         hidden = self.table(ids.clone().view(-1, 3)).abs() + places.neg() * self.scale.exp()
-        return hidden * mask.float().unsqueeze(2) + self.query.sin() + image.cos()
+        return hidden * mask.float().unsqueeze(2) + self.shift.sin() + image.cos()
 
 
-def test_tokens_images_and_what_is_learned_are_data() -> None:
-    """Masks, positions that are counted from them, and buffers are not."""
+def test_tokens_and_images_are_data() -> None:
+    """Masks, positions that are counted from them, buffers, and what is learned are not."""
     ones = torch.ones(1, 3, dtype=torch.long)
     recording = record(Tokens(), (ones, ones.clone(), torch.ones(4)))
     side = side_values(recording)
@@ -35,6 +35,27 @@ def test_tokens_images_and_what_is_learned_are_data() -> None:
     assert recording.outputs[0].value not in side
     found = {op.name for op in recording.ops.values() if side.issuperset(op.outputs)}
     carry = {op.name for op in recording.ops.values() if side.isdisjoint(op.outputs)}
-    assert found >= {"cumsum", "sub", "arange", "neg", "exp", "float", "unsqueeze"}
-    assert carry >= {"clone", "view", "abs", "sin", "cos", "add"}
+    assert found >= {"cumsum", "sub", "arange", "neg", "exp", "float", "unsqueeze", "sin"}
+    assert carry >= {"clone", "view", "abs", "cos", "add"}
     assert carry & found == {"embedding", "mul"}
+
+
+def test_what_is_learned_is_data_unless_it_only_joins_data() -> None:
+    """A query comes first, and so does what is read as a query and as a summand; a table of
+    positions and a weight that is computed join data. What nothing reads is data."""
+    query, pair, both, places, weight = (nn.Parameter(torch.ones(3, 3)) for _ in range(5))
+
+    def run(x: Tensor) -> tuple[Tensor, ...]:
+        first, second, third = pair.floor()
+        table = torch.cat([places.sin(), places.cos()])[:3]
+        keys = nn.functional.linear(table + x, weight.neg().exp())
+        mixed = both.tanh()
+        kept = query.sqrt().square() @ keys + mixed, mixed.abs() @ x
+        return *kept, x + weight.sigmoid().sum(), first + x, second @ x, third * x
+
+    recording = record(run, (torch.ones(3, 3),))
+    side = side_values(recording)
+    found = {op.name for op in recording.ops.values() if side.issuperset(op.outputs)}
+    assert found == {"sin", "cos", "cat", "getitem", "neg", "exp", "sigmoid", "sum"}
+    recording = record(lambda x: (weight.neg() + weight.exp(), x.sin()), (torch.ones(3),))
+    assert not side_values(recording)

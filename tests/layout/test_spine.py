@@ -88,6 +88,37 @@ def test_the_main_flow_is_that_of_the_data(steps: int, nested: bool) -> None:
     assert (middles(items, links + sides, "join") == flow) == (not steps)
 
 
+def masked(ops: int, masks: int, first: bool) -> tuple[list[Item], list[Link]]:
+    """Data through operations, and a mask that is made of them, before or after these."""
+    chain, mask = ["op"] * ops, ["mask"] * masks
+    names = ["data", "fork", *(mask + chain if first else chain + mask), "join", "end"]
+    items = [Item(name, -1, 60, 20, first=name == "data") for name in names]
+    flow = [number for number, name in enumerate(names) if name != "mask"]
+    side = [1, *(number for number, name in enumerate(names) if name == "mask"), len(names) - 2]
+    links = [Link(one, other, "v") for one, other in zip(flow, flow[1:])]
+    links += [Link(one, other, "v", side=one != 1) for one, other in zip(side, side[1:])]
+    return items, links
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("ops, masks", [(0, 1), (0, 3), (1, 1), (1, 4), (3, 2)])
+def test_what_makes_a_mask_of_the_data_does_not_move_the_main_flow(
+    ops: int, masks: int, first: bool
+) -> None:
+    """Whichever of the readers of the data comes first, and however many operations they are."""
+    items, links = masked(ops, masks, first)
+    middle = middles(items, links, "data")
+    assert all(middles(items, links, name) == middle for name in ("fork", "join", "end"))
+    assert not middle & middles(items, links, "mask")
+
+
+def test_a_mask_is_below_what_nothing_else_reads() -> None:
+    """Then no data are beside it."""
+    items, links = masked(1, 1, True)
+    links = [link for link in links if (link.tail, link.head) != (1, 3)]
+    assert (1, 2) not in _aside(plan(items, links).templates[0])[0]
+
+
 def test_what_reads_only_boxes_that_read_nothing_is_below_them() -> None:
     """There is no other flow to be in line with."""
     items = [Item("a", -1, 40, 20), Item("b", -1, 40, 20), Item("sum", -1, 40, 20)]

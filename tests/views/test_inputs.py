@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import torchrecorder
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style.draw import draw
 from torchrecorder.views.inputs import MIN_GROUPED, list_of
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import Box, BoxKind, View
@@ -66,6 +67,40 @@ def test_they_may_be_read_by_several_boxes_but_by_the_same() -> None:
     view = make_view(recorded(twice, Parts(MIN_GROUPED)), ViewOptions())
     (box,) = inputs(view)
     assert len({arrow.head for arrow in view.arrows if arrow.tail == box.id}) == 2
+
+
+@pytest.mark.parametrize("stem, joined", [("", "inputs"), ("size_", "size_*")])
+def test_numbered_arguments_are_one_input(stem: str, joined: str, tmp_path: Path) -> None:
+    """With or without a name; not one without a number, or that something else reads."""
+
+    def run(*args: Tensor, **named: Tensor) -> Tensor:
+        *given, last = *args, *named.values()
+        return torch.cat([*given, last.relu()])
+
+    count = MIN_GROUPED + 6
+    tensors = {f"{stem}{number}": torch.ones(number + 1) for number in range(count)}
+    more = {"scale": torch.ones(1), "size_x": torch.ones(1), "size_99": torch.ones(1)}
+    given = ((), {**tensors, **more}) if stem else (tuple(tensors.values()), more)
+    recording = torchrecorder.record(run, *given)
+    view = make_view(recording, ViewOptions())
+    view.check()
+    found = [(box.names, box.count) for box in inputs(view)]
+    assert found == [((joined,), count), *[((), 1)] * 3]
+    recording.render(tmp_path / "f.svg")
+    text = (tmp_path / "f.svg").read_text()
+    assert f">{joined}<" in text and f">{count} tensors<" in text and f"{stem}{count - 1}: " in text
+
+
+def test_inputs_without_names_have_a_range() -> None:
+    """One for each of equal layers."""
+    layers = nn.ModuleList(nn.Linear(1, 1) for _ in range(4))
+
+    def run(*args: Tensor) -> Tensor:
+        return torch.cat([layer(x) for layer, x in zip(layers, args)])
+
+    recording = torchrecorder.record(run, tuple(torch.ones(2, 1) for _ in layers))
+    (title, *_), *_ = [shape.label for shape in draw(make_view(recording, ViewOptions())).shapes]
+    assert title.text == "input 0 … 3  ×4"
 
 
 class Reads(nn.Module):

@@ -280,7 +280,7 @@ class Captions:
             return renamed
         names = box.names or (*value.names, box.kind.value)[:1]
         if names[0].isdigit():
-            return end_title(box.kind.value, names[0])
+            return end_title(box.kind.value, labels.names(names))
         cluster = ScopeId(box.cluster or "")
         path = module_path(self.recording, cluster if cluster in self.recording.scopes else None)
         return labels.names(tuple(name.removeprefix(f"{path}." * bool(path)) for name in names))

@@ -1,12 +1,13 @@
-"""Inputs: draw many tensors as one box. Such tensors are the parts of one argument, constants that
-a loop over weights reads (masks), one kind of optimizer state (``exp_avg``), and the items of a
-list (averaged weights).
+"""Inputs: draw many tensors as one box. Such tensors are the parts of one argument, arguments that
+differ only in a number, constants that a loop over weights reads (masks), one kind of optimizer
+state (``exp_avg``), and the items of a list (averaged weights).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
+from string import digits
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
@@ -23,8 +24,8 @@ InputGroup = tuple[str, list[Box]]
 
 def group_inputs(view: View) -> View:
     """Draw several tensors as one box if the same boxes read them: the parts of one argument (a
-    ``BlockMask``), items of a list, or optimizer state of several weights. Constants that a loop
-    over weights reads are one box, too.
+    ``BlockMask``), numbered arguments, items of a list, or optimizer state of several weights.
+    Constants that a loop over weights reads are one box, too.
     """
     named = [
         *_read_together(view, BoxKind.INPUT, _by_argument),
@@ -74,7 +75,12 @@ def _read_together(
 
 
 def _by_argument(name: str) -> Sequence[str]:
-    return tuple(filter(None, [argument_of(name)]))
+    """The argument that contains *name*; for a numbered argument its name with a placeholder
+    (``feature_*`` for ``feature_3``), and for one that is only numbered, ``inputs``."""
+    if name.isdigit():
+        return ("inputs",)
+    stem = name.rstrip(digits)
+    return tuple(filter(None, [argument_of(name) or f"{stem}*" * (stem != name)]))
 
 
 def _by_place(name: str) -> Sequence[str]:

@@ -136,8 +136,9 @@ const createCoordinateAssignment = constants => {
 
   // Pairs of a source and a child that reads it together with something else: data, if the source
   // has none; a line that comes from further, the first of several sources, or a child on a longer
-  // path. Also the weights of bends, of lines from sources without data and from the data beside
-  // them.
+  // path. Pairs of a source and a child that makes something else of its data, such as a mask, if
+  // another child makes data of them. Also the weights of bends, of lines from sources without data
+  // and from the data beside them.
   function pairsAside(trunks, children) {
     const pairs = new Map();
     for (const [[source], , branches, side = 0] of trunks) {
@@ -156,6 +157,12 @@ const createCoordinateAssignment = constants => {
     const light = all.filter(isLight), rest = all.filter(pair => !isLight(pair));
     const bends = new Map(light.map(([source, sink]) => [`${source},${sink}`, SIDE_WEIGHT]));
     const found = new Set(bends.keys()), depth = depths(rest, children);
+    const carry = new Set(all.filter(([, , side]) => !side).map(([source]) => source));
+    const masks = new Set(all.map(([source]) => source).filter(source => !carry.has(source)));
+    const forks = new Set(data.filter(([, sink]) => carry.has(sink)).map(([source]) => source));
+    for (const [source, sink] of data) {
+      if (forks.has(source) && masks.has(sink)) found.add(`${source},${sink}`);
+    }
     const main = new Set(rest.filter(([source]) => !idle(source)).map(([, sink]) => sink));
     for (const [source, sink] of rest) {
       const shorter = idle(source) || depth.get(source) + 1 < depth.get(sink);

@@ -225,6 +225,8 @@ class CrossCoordinates:
 def _aside(template: Template) -> tuple[set[BoxPair], dict[BoxPair, float]]:
     """Pairs of a source and a child that reads it together with something else: data, if the source
     has none; an edge from further away, the first of several sources, or a child on a longer path.
+    Pairs of a source and a child that makes something else of its data, such as a mask, if another
+    child makes data of them.
 
     Also the weights of the bends of edges from sources without data and from the data beside them.
     """
@@ -246,7 +248,11 @@ def _aside(template: Template) -> tuple[set[BoxPair], dict[BoxPair, float]]:
     pairs = [pair for pair in side if pair not in bends]
     depth = _depths(template, pairs)
     main = {sink for source, sink in pairs if source not in idle}
-    found = set(bends)
+    carry = {source for (source, _), is_side in side.items() if not is_side}
+    masks = {source for source, _ in side} - carry
+    forks = {source for source, sink in data if sink in carry}
+    found = {(source, sink) for source, sink in data if source in forks and sink in masks}
+    found.update(bends)
     for source, sink in pairs:
         if sink != OUTSIDE and sink in main:
             if source in idle or depth[source] + 1 < depth[sink]:
