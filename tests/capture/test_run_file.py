@@ -108,6 +108,7 @@ def test_a_run_without_progress(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "test_run_file.py:" in failure.message
     names = [op.name for op in found[0].ops.values()]
     assert names == ["linear", "linear"] and len(found[0].modules) == 4
+    assert found[0].run.running == ("s0", "s2") and recorder.recording.run.running == ()
     assert found[0].scopes[failure.scope].failed and found[0].run.grad_mode == "grad"
     told = capsys.readouterr().err
     assert f"no progress for 0.2 s in 1 at {failure.message.rpartition(' ')[2]}" in told
@@ -130,7 +131,8 @@ def test_an_operation_and_a_pass_that_do_not_end(tmp_path: Path) -> None:
     ]
     (run,) = found.backward_runs
     assert run.failed and found.grad_runs and found.run.failure.backward
-    assert "backward" in torchrecorder.make_dot(found).pipe("svg").decode()
+    assert found.run.running == (found.backward_runs[0].op,)
+    assert "still running" in torchrecorder.make_dot(found).pipe("svg").decode()
 
 
 @needs_signals

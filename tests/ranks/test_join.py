@@ -181,7 +181,10 @@ def test_a_process_that_failed():
 def _unfinished(recording, communication, message="no progress for 5 s"):
     """*recording*, had it been saved in a wait for a communication."""
     failure = Failure(UNFINISHED, message, None, None, False, None, communication)
-    return replace(recording, run=replace(recording.run, failure=failure))
+    last = [*recording.ops.values()][-1]
+    ops = {**recording.ops, last.id: last.replace(failed=True)}
+    run = replace(recording.run, failure=failure, running=(last.id,))
+    return replace(recording, run=run, ops=ops)
 
 
 def test_processes_that_wait():
@@ -255,7 +258,8 @@ def test_lanes_say_how_they_ended():
     first, second = recorded(_reduced_twice, world=2)
     run = torchrecorder.merge([_unfinished(first, 1), second])
     assert [lane.ended for lane in run.lanes] == ["waits in all_reduce", ""]
-    assert "waits in all_reduce" in torchrecorder.make_dot(run.recording).pipe("svg").decode()
+    figure = torchrecorder.make_dot(run.recording).pipe("svg").decode()
+    assert "waits in all_reduce" in figure and "still running" in figure
     run = torchrecorder.merge([_unfinished(first, None), second])
     assert run.lanes[0].ended == "did not end"
     failed = replace(first, run=replace(first.run, failure=Failure(

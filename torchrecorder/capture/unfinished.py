@@ -37,6 +37,7 @@ def unfinished(instruments: Instruments, name: str, grad_mode: str, reason: str)
     frames = [*_frames_of(tape.thread)]
     running = [*_running_calls(frames)]
     events += (call.row(OpKind.CALLED, (), (), None, failed=True) for call in running)
+    not_ended = *(each.scope for each in [*tape.stack]), *(call.op for call in running)
     for run in [*instruments.backward.running]:
         replaced = tuple(run.replacements)
         events.append(BackwardRun(run.number, run.op, None, run.create_graph, True, replaced))
@@ -47,7 +48,9 @@ def unfinished(instruments: Instruments, name: str, grad_mode: str, reason: str)
     events.append(_place(instruments, events, frames, running, reason))
     seconds = tape.clock() - tape.began - tape.overhead
     notes = (*tape.notes, f"saved before the end of the run: {reason}")
-    facts = RunFacts(str(torch.__version__), grad_mode, notes, seconds=seconds, rank=rank)
+    facts = RunFacts(
+        str(torch.__version__), grad_mode, notes, seconds=seconds, rank=rank, running=not_ended
+    )
     return build([*events, RunDone(name, facts)], Recording)
 
 
