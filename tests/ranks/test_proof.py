@@ -150,7 +150,7 @@ def test_processes_that_are_told_to_end(tmp_path):
     assert [process.returncode for process in processes] == [-signal.SIGTERM] * 2, told
     assert all("told to end (SIGTERM)" in text and "is saved in" in text for text in told)
     run = torchrecorder.merge(tmp_path / "told-rank*.json.gz")
-    waits, busy, _ = run.problems
+    waits, busy = run.problems
     assert "rank 0 waits in no. 1 of" in waits and "(told to end (SIGTERM)" in waits
     assert "rank 1 did not call it" in waits
     assert busy.startswith("rank 1 did not end: told to end (SIGTERM) in 1 at ")

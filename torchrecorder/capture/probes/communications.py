@@ -80,8 +80,7 @@ class _Pending:
 
     def is_running(self) -> bool:
         """Whether it is known to have begun and not to have completed, or to have failed."""
-        future = self.future
-        ended = future is not None and future.done() and not has_failed(future)
+        ended = (future := self.future) and future.done() and not has_failed(future)
         return self.timed and self.seconds is None and not ended
 
     def check_done(self) -> None:
@@ -212,7 +211,7 @@ class Communications(Observer):
             self._last = None
 
     def _blocks(self, opened: _Pending) -> None:
-        """The program may now be blocked by a call of a communication, or by a wait for it."""
+        """A call of a communication, or a wait for it, may now block the program."""
         self._blocking = opened, self.tape.index
 
     def _blocks_no_more(self, opened: _Pending) -> None:
@@ -221,8 +220,7 @@ class Communications(Observer):
 
     @property
     def progress(self) -> object:
-        """Equal at two times if no communication began, and no wait began or ended, between them.
-        """
+        """Equal at two times if no communication or wait began, and no wait ended, between them."""
         return len(self._found), self._blocking
 
     def blocked_in(self, *, in_cpp: bool, backward: bool) -> int | None:
@@ -379,8 +377,8 @@ class Communications(Observer):
     def rows(self) -> Iterator[Communication]:
         """The communications that have begun, in run order."""
         for opened in tuple(self._found):
-            seconds, blocked = opened.seconds, opened.blocked
-            yield opened.communication._replace(seconds=seconds, blocked_seconds=blocked)
+            known, blocked = opened.communication, opened.blocked
+            yield known._replace(seconds=opened.seconds, blocked_seconds=blocked)
 
     def rank(self) -> Rank:
         """The rank of this process, its groups and meshes."""
@@ -390,9 +388,7 @@ class Communications(Observer):
 
 def _is_done(opened: _Pending, last_done: dict[int, _Pending], future: Any) -> None:
     """*opened* has ended, which its future tells this thread before the callbacks of the program.
-
-    Thread-local data would be lost between two callbacks: Python does not know the thread.
-    """
+    Thread-local data would be lost between two callbacks: Python does not know the thread."""
     opened.done(future)
     last_done[threading.get_ident()] = opened
 
