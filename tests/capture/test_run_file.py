@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
+import re
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -105,10 +108,14 @@ def test_a_run_without_progress(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "test_run_file.py:" in failure.message
     names = [op.name for op in found[0].ops.values()]
     assert names == ["linear", "linear"] and len(found[0].modules) == 4
+    assert found[0].run.running == ("s0", "s2") and recorder.recording.run.running == ()
     assert found[0].scopes[failure.scope].failed and found[0].run.grad_mode == "grad"
-    assert f"no progress for 0.2 s in 1 at {failure.message.rpartition(' ')[2]}" in (
-        capsys.readouterr().err
-    )
+    table = found[0].summary()
+    assert "still running" in table and f"Unfinished: {failure.message}" in table
+    assert "failed" not in table.lower()
+    told = capsys.readouterr().err
+    assert f"no progress for 0.2 s in 1 at {failure.message.rpartition(' ')[2]}" in told
+    assert f"the run goes on; {path} is removed" in told
     assert recorder.recording == torchrecorder.load(path)
     assert recorder.recording.run.failure is None
 
@@ -127,7 +134,8 @@ def test_an_operation_and_a_pass_that_do_not_end(tmp_path: Path) -> None:
     ]
     (run,) = found.backward_runs
     assert run.failed and found.grad_runs and found.run.failure.backward
-    assert "backward" in torchrecorder.make_dot(found).pipe("svg").decode()
+    assert found.run.running == (found.backward_runs[0].op,)
+    assert "still running" in torchrecorder.make_dot(found).pipe("svg").decode()
 
 
 @needs_signals
@@ -192,9 +200,99 @@ def test_one_of_two_recorders_gets_the_signal(tmp_path: Path, handled: list[int]
     assert torchrecorder.load(outer).run.failure is torchrecorder.load(inner).run.failure is None
 
 
+@needs_signals
+def test_a_signal_while_the_run_ends(tmp_path: Path, handled: list[int]) -> None:
+    """Is passed on after the whole run is saved: it would end the process before."""
+    recording, path = torchrecorder.record(nn.Linear(2, 2), X), tmp_path / "run.json"
+    begun, ends, file = threading.Event(), threading.Event(), run_file.RunFile(path, 60)
+
+    def progress() -> None:
+        if begun.is_set():
+            ends.wait(30)
+        begun.set()
+
+    def unfinished(reason: str) -> Any:
+        pytest.fail(f"the run has ended: {reason}")
+
+    file.start(progress, unfinished)
+    _until(begun.is_set)
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Timer(0.1, ends.set).start()
+    with file.ending():
+        time.sleep(0.1)
+        assert not handled and not path.exists()
+        file.write(recording)
+    _until(lambda: handled)
+    assert torchrecorder.load(path) == recording
+
+
+@needs_signals
+def test_a_program_with_many_open_files(tmp_path: Path, handled: list[int]) -> None:
+    """select() refuses descriptors above 1023."""
+    resource = pytest.importorskip("resource")
+    soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("so many cannot be open")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1024)]
+    try:
+        with Recorder(save=tmp_path / "run.json"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            _until(lambda: handled)
+            assert (tmp_path / "run.json").exists()
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_an_interrupt_while_the_thread_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run ends all the same, and is saved."""
+    path = tmp_path / "run.json"
+    with pytest.raises(KeyboardInterrupt):
+        with Recorder(save=path) as recorder:
+            X.exp()
+            thread = recorder._file._thread  # type: ignore[union-attr]
+
+            def interrupted() -> None:
+                monkeypatch.undo()
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(thread, "join", interrupted)
+    assert torchrecorder.load(path) == recorder.recording
+    thread.join()
+
+
+def test_a_stream_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a recording that cannot be saved: the thread goes on."""
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    sys.stderr.close()
+    path, calls = tmp_path / "run.json", []
+    save = run_file.RunFile._save
+
+    def fails_once(*args: Any) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("full")
+        save(*args)
+
+    monkeypatch.setattr(run_file.RunFile, "_save", fails_once)
+    with Recorder(save=path, save_after=0.2):
+        _until(lambda: calls)
+        X.exp()
+        _until(path.exists)
+    monkeypatch.undo()
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    """Is no error of the program."""
+    """Is an error before the run; afterwards it is no error of the program."""
     (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "run.json", tmp_path / f"{'long' * 61}.json"):
+        with pytest.raises(OSError, match=path.name):
+            with Recorder(save=path):
+                pytest.fail("the run began")
     with pytest.warns(Notice, match="the recording was not saved: "):
         with Recorder(save=tmp_path / "run.json") as recorder:
             recorder._file.path = tmp_path / "file" / "run.json"  # type: ignore[union-attr]
@@ -211,3 +309,25 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
     """Are refused before the run."""
     with pytest.raises(InvalidArgument, match=message):
         Recorder(**options)
+
+
+def test_where_a_run_without_progress_is(tmp_path: Path) -> None:
+    """The line is the program's own, also if it waits in the standard library; an operation that
+    takes long has its name."""
+    def waits() -> str:
+        saved = threading.Event()
+        threading.Thread(target=lambda: (_until(path.exists), saved.set())).start()
+        saved.wait(30)
+        return torchrecorder.load(path).run.failure.message  # type: ignore[union-attr]
+
+    class Long(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, *args: Any) -> Any:
+            return waits()
+
+    path = tmp_path / "run.json"
+    with Recorder(save=path, save_after=0.2):
+        assert re.fullmatch(r"no progress for 0.2 s at \S*test_run_file.py:\d+", waits())
+    with Recorder(save=path, save_after=0.2):
+        place = r"no progress for 0.2 s in sin\(\) at \S*test_run_file.py:\d+"
+        assert re.fullmatch(place, torch.sin(X.as_subclass(Long)))  # type: ignore[call-overload]

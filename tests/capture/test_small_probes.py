@@ -41,19 +41,40 @@ def pending(clock: Any, name: str = "all_reduce") -> _Pending:
     return _Pending(clock, SimpleNamespace(name=name), [], True)  # type: ignore[arg-type]
 
 
+def ended(error: Exception | None = None) -> Any:
+    """The future of a work that has ended."""
+    future: Any = torch.futures.Future()
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+    return future
+
+
 def test_time_of_a_communication_with_its_end() -> None:
     """Until it is done, whoever waits after that; waiting twice adds up."""
     clock = Clock()
     one = pending(clock)
     clock.now = 3.0
-    one.done()
+    one.done(ended())
     clock.now = 5.0
-    one.done()
+    one.done(ended())
     assert (one.seconds, one.blocked) == (3.0, None)
     one.waited(4.0)
     clock.now = 9.0
     one.waited(7.0)
     assert (one.seconds, one.blocked) == (3.0, 3.0)
+
+
+def test_a_communication_that_fails() -> None:
+    """Has no duration, and is what the run has failed in."""
+    told, asked, good = (pending(Clock()) for _ in range(3))
+    told.done(ended(RuntimeError("reset")))
+    asked.future = ended(RuntimeError("reset"))
+    good.future = ended()
+    assert [one.is_running() for one in (told, asked, good)] == [True, True, False]
+    asked.check_done()
+    assert told.seconds is asked.seconds is None and asked.is_running()
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("recv", 5.0), ("send", None)])
@@ -70,7 +91,7 @@ def test_the_end_of_a_communication_is_asked_for() -> None:
     """Where nobody was told of it yet; once."""
     clock = Clock()
     one, other = pending(clock), pending(clock)
-    one.future = SimpleNamespace(done=lambda: True)
+    one.future = ended()
     other.future = SimpleNamespace(done=lambda: False)
     clock.now = 2.0
     for each in (one, other, one):
@@ -90,11 +111,11 @@ class Work:
 @pytest.mark.parametrize("is_done", [False, True])
 def test_a_communication_is_asked_only_while_it_runs(is_done: bool, monkeypatch: Any) -> None:
     """One that was done at once has told its end."""
-    clock, asked = Clock(), SimpleNamespace(done=lambda: True)
+    clock, asked = Clock(), ended()
 
     def when_done(work: Work, tell: Any) -> Any:
         if work.is_done:
-            tell()
+            tell(ended())
         return asked
 
     monkeypatch.setattr(communications, "work_in", lambda result: result)
@@ -310,7 +331,7 @@ def test_time_begins_with_a_communication() -> None:
     clock.now = 2.0
     one, other = pending(clock), pending(clock)
     clock.now = 5.0
-    one.done()
+    one.done(ended())
     other.waited(4.0)
     assert one.seconds == other.seconds == 3.0
 

@@ -173,14 +173,18 @@ def test_when_a_work_is_done() -> None:
     called: list[int] = []
     future: Any = torch.futures.Future()
     work = SimpleNamespace(get_future=lambda: future)
-    assert processes.when_done(work, lambda: called.append(1)) is future and not called
-    future.set_result(None)
-    assert called == [1]
+    assert processes.when_done(work, lambda done: called.append(done.value())) is future
+    assert not called
+    future.set_result(1)
+    assert called == [1] and not processes.has_failed(future)
+    failed: Any = torch.futures.Future()
+    failed.set_exception(RuntimeError("reset"))
+    assert processes.has_failed(failed)
 
     def refuse() -> None:
         raise NotImplementedError
 
-    assert processes.when_done(SimpleNamespace(get_future=refuse), lambda: None) is None
+    assert processes.when_done(SimpleNamespace(get_future=refuse), called.append) is None
 
 
 class Listens:
@@ -322,10 +326,12 @@ def test_what_a_callback_sends() -> None:
     )
     pending = communications._Pending(made.tape, told, [], timed=True)
     assert threads.submit(made._completed_here).result() is None
-    threads.submit(communications._is_done, pending, made._last_done).result()
+    done: Any = torch.futures.Future()
+    done.set_result(None)
+    threads.submit(communications._is_done, pending, made._last_done, done).result()
     assert pending.seconds is not None
     assert threads.submit(made._completed_here).result() is told
-    communications._is_done(pending, made._last_done)
+    communications._is_done(pending, made._last_done, done)
     assert made._completed_here() is None  # the recorded thread
     found = made._describe(called("broadcast"), told)
     assert (found.scope, found.op, found.grad, found.backward) == ("s1", None, "g1", True)

@@ -181,7 +181,10 @@ def test_a_process_that_failed():
 def _unfinished(recording, communication, message="no progress for 5 s"):
     """*recording*, had it been saved in a wait for a communication."""
     failure = Failure(UNFINISHED, message, None, None, False, None, communication)
-    return replace(recording, run=replace(recording.run, failure=failure))
+    last = [*recording.ops.values()][-1]
+    ops = {**recording.ops, last.id: last.replace(failed=True)}
+    run = replace(recording.run, failure=failure, running=(last.id,))
+    return replace(recording, run=run, ops=ops)
 
 
 def test_processes_that_wait():
@@ -197,7 +200,7 @@ def test_processes_that_wait():
     waiting = [_unfinished(each, 1) for each in found[:3]]
     busy = _unfinished(found[4], None, "no progress for 5 s in data at data.py:3")
     problems = torchrecorder.merge([*waiting, found[3], busy]).problems
-    at = r" at \S+:\d+" if COLLECTIVE_CALLS.present else ""
+    at = r" at \S+:\d+" if COLLECTIVE_CALLS.present else r"(?: at \S+:\d+)?"
     group = r"no. 2 of group default_pg \(ranks 0–5\)"
     for problem, expected in zip(problems, [
         "no recording of rank 5",
@@ -212,12 +215,51 @@ def test_processes_that_wait():
         assert re.fullmatch(expected, problem), problem
 
 
+def test_a_wait_is_one_problem():
+    """Not also a mismatch. Ranks whose errors only differ in numbers share it."""
+    first, *others, last = recorded(lambda rank: rank == 3 or _reduced_twice(rank))
+    (waits, ran) = torchrecorder.merge(
+        [*(_unfinished(each, 0) for each in (first, *others)), last]
+    ).problems
+    assert waits.startswith("ranks 0–2 wait in no. 1 of") and "; rank 3 did not call it" in waits
+    assert ran == "rank 3 ran to its end"
+    failed = [
+        replace(each, run=replace(each.run, failure=Failure(
+            "RuntimeError", f"reset by 127.0.0.1:{port}", None, None, False, None, 0
+        )))
+        for port, each in enumerate((first, *others), start=80)
+    ]
+    fails, _ = torchrecorder.merge([*failed, last]).problems
+    assert fails.startswith("ranks 0–2 failed in no. 1 of")
+    assert fails.endswith("; rank 3 did not call it: RuntimeError: reset by 127.0.0.1:80")
+
+
+@pytest.mark.parametrize("waits", ["send", "recv"])
+def test_a_message_without_its_other_end(waits):
+    """The line of the rank that waits says it, and no other."""
+    def run(rank):
+        if rank == 0:
+            dist.send(X.clone(), 1)
+            (dist.send if waits == "send" else dist.recv)(X.clone(), 1)
+        else:
+            dist.recv(X.clone(), 0)
+
+    first, second = recorded(run, world=2)
+    problems = torchrecorder.merge([_unfinished(first, 1), second]).problems
+    verb = "receive" if waits == "send" else "send"
+    assert [each.partition("; ")[2] for each in problems] == [f"rank 1 did not {verb} it", ""]
+    assert problems[0].startswith(f"rank 0 waits in {waits} of 48 B ")
+    assert problems[1] == "rank 1 ran to its end"
+    assert len(torchrecorder.merge([_unfinished(first, 0), second]).problems) == 3
+
+
 def test_lanes_say_how_they_ended():
     """In figures."""
     first, second = recorded(_reduced_twice, world=2)
     run = torchrecorder.merge([_unfinished(first, 1), second])
     assert [lane.ended for lane in run.lanes] == ["waits in all_reduce", ""]
-    assert "waits in all_reduce" in torchrecorder.make_dot(run.recording).pipe("svg").decode()
+    figure = torchrecorder.make_dot(run.recording).pipe("svg").decode()
+    assert "waits in all_reduce" in figure and "still running" in figure
     run = torchrecorder.merge([_unfinished(first, None), second])
     assert run.lanes[0].ended == "did not end"
     failed = replace(first, run=replace(first.run, failure=Failure(

@@ -41,7 +41,6 @@ class RunFile:
         # absolute, because the program may change the folder
         self.path = Path(os.path.abspath(checked_path(path, "save")))
         self.patience = patience
-        self._writing = threading.Lock()  # held from the end of the run to that of the file
         self._ended = False
         self._process = os.getpid()
 
@@ -51,30 +50,38 @@ class RunFile:
         Args:
             progress: Equal at two times if the run did not go on between them.
             unfinished: Returns what was recorded until now, with a reason for reading it.
+
+        Raises:
+            OSError: The file cannot be written.
         """
-        self._progress, self._unfinished = progress, unfinished
         self.path.unlink(missing_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._partial.touch()
+        self._partial.unlink()
         self._signal = _TermSignal()
-        self._thread = threading.Thread(target=self._watch, name="torchrecorder", daemon=True)
+        self._thread = threading.Thread(
+            target=self._watch, args=(progress, unfinished), name="torchrecorder", daemon=True
+        )
         self._thread.start()
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
-        """A context in which the run ends and `write` is called; nothing is watched after it."""
+        """A context in which the run ends and `write` is called; nothing is watched in it.
+
+        A signal that arrives in it is passed on at its end.
+        """
         if os.getpid() != self._process:  # a forked process has neither the thread nor the signal
             yield
             return
+        self._ended = True
+        self._signal.wake()
         try:
-            with self._writing:
-                try:
-                    yield
-                finally:
-                    self._ended = True
-                    del self._progress, self._unfinished  # they keep what the run used alive
-        finally:
-            self._signal.leave()
-            self._thread.join()
-            self._signal.close()
+            self._thread.join()  # it may be writing
+        finally:  # if the user interrupts this, the run ends all the same
+            try:
+                yield
+            finally:
+                self._signal.close()
 
     def write(self, recording: Recording) -> None:
         """Save *recording*; an error is a warning, because the program may have one of its own."""
@@ -84,46 +91,60 @@ class RunFile:
             except Exception as error:
                 warn(f"the recording was not saved: {type(error).__name__}: {error}", Notice)
 
+    @property
+    def _partial(self) -> Path:
+        """The file while it is written."""
+        return self.path.with_name(f"unfinished-{self.path.name}")
+
     def _replace(self, recording: Recording) -> None:
         """Write the file, so that it is complete whenever it exists."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self.path.with_name(f"unfinished-{self.path.name}")
-        recording.save(unfinished).replace(self.path)
+        recording.save(self._partial).replace(self.path)
 
-    def _watch(self) -> None:
+    def _watch(
+        self, progress: Callable[[], object], unfinished: Callable[[str], Recording]
+    ) -> None:
         """The thread: see the progress, and write if there is none, until the run ends."""
-        last, since, saved = self._progress(), time.monotonic(), False
+        last, since, saved = progress(), time.monotonic(), False
         while not self._ended:
-            told = self._signal.arrives(min(1.0, self.patience / 4))
-            with self._writing:
-                now = self._progress() if not self._ended else last
+            told = self._signal.arrives(max(0.01, min(1.0, self.patience / 4)))
+            try:
+                now = progress()
                 if now != last:
                     last, since = now, time.monotonic()
-                    if saved:  # it would be taken for the current state
+                    if saved and not self._ended:  # it would be taken for the current state
                         self.path.unlink(missing_ok=True)
+                        _tell(f"the run goes on; {self.path} is removed")
                     saved = False
                 late = time.monotonic() - since >= self.patience
                 if (told or late) and not (saved or self._ended):
-                    self._save(TOLD if told else f"no progress for {self.patience:g} s")
                     saved = True
-            if told:
+                    self._save(unfinished, TOLD if told else f"no progress for {self.patience:g} s")
+            except Exception as error:
+                _tell(f"not saved: {type(error).__name__}: {error}")
+            if told and self._ended:  # it ends the process, which has not written yet
+                self._signal.put_back()
+            elif told:
                 self._signal.pass_on()
 
-    def _save(self, reason: str) -> None:
-        try:
-            recording = self._unfinished(reason)
-            self._replace(recording)
-        except Exception as error:
-            text = f"not saved: {type(error).__name__}: {error}"
-        else:
-            text = f"saved in {self.path}"
-            failure = recording.run.failure
-            reason = reason if failure is None else failure.message
-        # no warning: it would name a line of this thread, and be an error in some programs
-        print(f"torchrecorder: {reason}: the recording up to here is {text}", file=sys.stderr)
+    def _save(self, unfinished: Callable[[str], Recording], reason: str) -> None:
+        recording = unfinished(reason)
+        if self._ended:  # the whole run is saved
+            return
+        self._replace(recording)
+        failure = recording.run.failure
+        reason = reason if failure is None else failure.message
+        _tell(f"{reason}: the recording up to here is saved in {self.path}")
 
 
-_LEFT = b"\0"
+def _tell(text: str) -> None:
+    """Print a line; a warning would name a line of this thread, and be an error in some programs.
+    """
+    with contextlib.suppress(Exception):  # of a stream that is closed
+        print(f"torchrecorder: {text}", file=sys.stderr)
+
+
+_WOKEN = b"\0"
 
 
 class _TermSignal:
@@ -133,7 +154,7 @@ class _TermSignal:
 
     def __init__(self) -> None:
         self._before = signal.getsignal(signal.SIGTERM)
-        self._left = threading.Event()
+        self._woken = threading.Event()
         self._pipe: tuple[int, int] | None = None
         ignored = self._before is signal.SIG_IGN
         if hasattr(faulthandler, "register") and _TermSignal.active is None and not ignored:
@@ -144,23 +165,31 @@ class _TermSignal:
             faulthandler.register(signal.SIGTERM, file=self._pipe[1], all_threads=False)
 
     def arrives(self, seconds: float) -> bool:
-        """Whether a signal arrives before *seconds* have passed, or `leave` is called."""
+        """Whether a signal arrives before *seconds* have passed, or `wake` is called."""
         if self._pipe is None:
-            self._left.wait(seconds)
+            self._woken.wait(seconds)
             return False
-        if not select.select([self._pipe[0]], [], [], seconds)[0]:
+        poll = select.poll()  # select() refuses the numbers of files in a program with many
+        poll.register(self._pipe[0], select.POLLIN)
+        if not poll.poll(seconds * 1000):
             return False
-        return bool(os.read(self._pipe[0], 1 << 16).strip(_LEFT))
+        return bool(os.read(self._pipe[0], 1 << 16).strip(_WOKEN))
 
-    def leave(self) -> None:
-        """Receive no more signals; `arrives` returns."""
-        self._unregister()
-        self._left.set()
+    def wake(self) -> None:
+        """Make `arrives` return."""
+        self._woken.set()
         if self._pipe is not None:
-            os.write(self._pipe[1], _LEFT)
+            with contextlib.suppress(BlockingIOError):  # it is full, which also wakes
+                os.write(self._pipe[1], _WOKEN)
+
+    def put_back(self) -> None:
+        """Leave a signal that has arrived to `close`."""
+        assert self._pipe is not None
+        os.write(self._pipe[1], b"\1")
 
     def close(self) -> None:
-        """Pass on a signal that nobody has waited for."""
+        """Receive no more signals; pass on one that nobody has waited for."""
+        self._unregister()
         if self._pipe is not None:
             told = self.arrives(0)
             for end in self._pipe:

@@ -7,6 +7,7 @@ one that no instrument wrote.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from types import FrameType
 
@@ -25,14 +26,18 @@ from torchrecorder.graph.recording import Failure, RunDone, RunFacts
 from torchrecorder.recording import Recording
 
 
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+
+
 def unfinished(instruments: Instruments, name: str, grad_mode: str, reason: str) -> Recording:
     """What was recorded until now. Its failure says where the run is, with the *reason* for saving
     it now."""
     tape, sent = instruments.tape, instruments.started.sent
     events: list[Event] = [*tape.events]
     frames = [*_frames_of(tape.thread)]
-    running = _running_calls(frames)
+    running = [*_running_calls(frames)]
     events += (call.row(OpKind.CALLED, (), (), None, failed=True) for call in running)
+    not_ended = *(each.scope for each in [*tape.stack]), *(call.op for call in running)
     for run in [*instruments.backward.running]:
         replaced = tuple(run.replacements)
         events.append(BackwardRun(run.number, run.op, None, run.create_graph, True, replaced))
@@ -40,10 +45,12 @@ def unfinished(instruments: Instruments, name: str, grad_mode: str, reason: str)
     if sent is not None:
         events += sent.rows()
         rank = sent.rank()
-    events.append(_place(instruments, events, frames, reason))
+    events.append(_place(instruments, events, frames, running, reason))
     seconds = tape.clock() - tape.began - tape.overhead
     notes = (*tape.notes, f"saved before the end of the run: {reason}")
-    facts = RunFacts(str(torch.__version__), grad_mode, notes, seconds=seconds, rank=rank)
+    facts = RunFacts(
+        str(torch.__version__), grad_mode, notes, seconds=seconds, rank=rank, running=not_ended
+    )
     return build([*events, RunDone(name, facts)], Recording)
 
 
@@ -65,7 +72,11 @@ def _running_calls(frames: list[FrameType]) -> Iterator[Call]:
 
 
 def _place(
-    instruments: Instruments, events: list[Event], frames: list[FrameType], reason: str
+    instruments: Instruments,
+    events: list[Event],
+    frames: list[FrameType],
+    running: list[Call],
+    reason: str,
 ) -> Failure:
     """Where the run is: the communication that blocks it, or else the call, module and line."""
     tape, sent = instruments.tape, instruments.started.sent
@@ -76,7 +87,9 @@ def _place(
         in_cpp = bool(frames) and not sources.is_user(frames[0])
         in_cpp = in_cpp and (tape.op is None or frames[0].f_code is ENGINE_CODE)
         blocked = sent.blocked_in(in_cpp=in_cpp, backward=backward)
-    lines = filter(None, map(sources.line_of, frames))
+    # a program that waits for a queue or a file is not looked for in the module that implements it
+    own = [frame for frame in frames if not _is_standard(frame)]
+    lines = filter(None, map(sources.line_of, [*own, *frames]))
     line = next((f" at {line.place}" for line in lines), "")
     if blocked is not None:
         known = [event for event in events if isinstance(event, Communication)][blocked]
@@ -84,7 +97,14 @@ def _place(
     else:
         stack, grad = [*tape.stack], None
         scope, op = stack[-1].scope if stack else None, None if backward else tape.op
+        reason += "".join(f" in {call.facts.name}()" for call in running if call.op == op)
     entered = {event.id: event for event in events if isinstance(event, Scope)}
     path = next(filter(None, (around.path for around in scopes_around(entered, scope))), "")
     where = f" in {path}" if path else ""
     return Failure(UNFINISHED, f"{reason}{where}{line}", scope, op, backward, grad, blocked)
+
+
+def _is_standard(frame: FrameType) -> bool:
+    """Whether *frame* runs Python's standard library."""
+    file = frame.f_code.co_filename
+    return file.startswith(_STANDARD_LIBRARY) and "site-packages" not in file

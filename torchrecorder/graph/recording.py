@@ -74,6 +74,7 @@ class RunFacts:
     seconds: float | None = None  # wall-clock time of the block, without that of the recorder
     overhead: float | None = None  # time of the recorder
     rank: Rank | None = None  # in a distributed run
+    running: tuple[str, ...] = ()  # scopes and ops that had not ended when it was saved
 
 
 class RunDone(NamedTuple):
@@ -225,8 +226,7 @@ class RecordedRun:
 
     @cached_property
     def differences(self) -> Mapping[str, tuple[str, ...]]:
-        """The differences of each scope, with those of everything in it, and of each op and value;
-        siblings fold only if theirs are equal."""
+        """The differences of scopes (with all inside), ops and values; equal siblings fold."""
         return with_inner(self)
 
     @cached_property

@@ -93,6 +93,7 @@ class _CombinedTables:
         self.buffers: list[ValueId] = []  # the buffers of receives
         self.backwards: set[OpId] = set()
         self.lanes: list[ScopeId] = []  # the scope of each lane
+        self.running: list[str] = []
         self.index = 0
         self.storages = 0
 
@@ -105,6 +106,7 @@ class _CombinedTables:
         self.lanes.append(top)
         index, self.index = self.index, self.index + 1
         new = _Renumbered(self, recording)
+        self.running += new.ids(item for item in recording.run.running if item in new)
         prefix = lane.name.replace(" ", "_")
         self.scopes[top] = Scope(
             top, None, index, ScopeKind.FUNCTION, lane.name, prefix, _details(lane), None, 0, None,
@@ -298,7 +300,10 @@ class _CombinedTables:
             ops=MappingProxyType(self.ops),
             values=MappingProxyType(self.values),
             grad_nodes=MappingProxyType(self.grads),
-            run=RunFacts(runs[0].torch_version, runs[0].grad_mode, runs[0].notes, rank=first),
+            run=RunFacts(
+                runs[0].torch_version, runs[0].grad_mode, runs[0].notes, rank=first,
+                running=tuple(self.running),
+            ),  # fmt: skip
             measured=MappingProxyType(
                 {quantity: MappingProxyType(found) for quantity, found in self.measured.items()}
             ),
@@ -324,6 +329,10 @@ class _Renumbered:
         ):
             for number, old in enumerate(ids):
                 self._new[old] = f"{old[0]}{shift[old[0]] + number}"
+
+    def __contains__(self, old: str) -> bool:
+        """Whether the recording has it; a part of one may not."""
+        return old in self._new
 
     def id(self, old: Any) -> Any:
         """The new id; None for None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,7 +26,8 @@ class _Ending(NamedTuple):
 def endings(
     digests: Sequence[Digest], missing: Collection[int], places: CollectiveIndices
 ) -> Iterator[str]:
-    """One sentence for the ranks without a recording, and for all that ended in the same way.
+    """One sentence for the ranks without a recording, and for all that ended in the same way, apart
+    from numbers in the error, such as ports.
 
     Ranks that ran to their end are only named if another rank waits in vain.
     """
@@ -33,9 +35,13 @@ def endings(
         yield f"no recording of {ranks_text(missing)}"
     recorded = {digest.rank.rank: digest for digest in digests}
     found: dict[_Ending, list[int]] = {}
+    first: dict[str, _Ending] = {}
     for item in digests:
         if item.failure:
-            found.setdefault(_ending(item, recorded, places), []).append(item.rank.rank)
+            ending = _ending(item, recorded, places)
+            same = ending.rest.removesuffix(item.failure) + re.sub(r"\d+", "", item.failure)
+            ending = first.setdefault(f"{ending.one}{same}", ending)
+            found.setdefault(ending, []).append(item.rank.rank)
     complete = [item.rank.rank for item in digests if not item.failure]
     if complete and any(item.waits_in is not None for item in digests):
         found[_Ending("ran to its end", "ran to their end", "")] = complete
@@ -89,6 +95,7 @@ def _others(
 ) -> Iterator[str]:
     """The members of the group that have not called the collective, or called another one."""
     if kind.communication.name in POINT_TO_POINT:
+        yield from _peer(item, kind, recorded)
         return
     group, order = _group(item), item.sent.order[_place(item)]
     absent, others = [], dict[str, list[int]]()
@@ -106,3 +113,33 @@ def _others(
         yield f"{ranks_text(absent)} did not call it"
     for name, ranks in others.items():
         yield f"{ranks_text(ranks)} called {name}"
+
+
+def _peer(item: Digest, kind: Sent, recorded: Mapping[int, Digest]) -> Iterator[str]:
+    """The peer of a message, if it has not sent or received it."""
+    peer = item.sent.peer[_place(item)]
+    if peer not in recorded:
+        return
+    sends = kind.communication.name == "send"
+    own, other = ("send", "recv") if sends else ("recv", "send")
+    group, tag = _group(item), kind.communication.tag
+    begun = _messages(item, own, group, tag, (peer,))
+    # a receive from any rank may be that of this message
+    matched = _messages(recorded[peer], other, group, tag, (item.rank.rank, -1))
+    if begun > matched:
+        yield f"rank {peer} did not {'receive' if sends else 'send'} it"
+
+
+def _messages(
+    item: Digest, name: str, group: RankGroup, tag: int, peers: Collection[int]
+) -> int:
+    """How many sends or receives, as *name* says, with one of *peers* a rank has begun."""
+    sent = item.sent
+    return sum(
+        (kind.communication.name == "send") == (name == "send")
+        and kind.communication.name in POINT_TO_POINT
+        and kind.communication.tag == tag
+        and peer in peers
+        and item.rank.groups[index] == group
+        for kind, peer, index in zip(sent.kinds, sent.peer, sent.group)
+    )

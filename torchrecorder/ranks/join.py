@@ -247,7 +247,11 @@ def _in_group(
         yield _collective(group, order, members, row)
         order += 1
     if order < max(map(len, queues), default=0):
-        problems.append(_mismatch(group, order, members, queues))
+        ran = [(m, q[order]) for m, q in zip(members, queues) if order < len(q)]
+        differ = len({_signature(member.sent.kinds[place]) for member, place in ran}) > 1
+        if differ or all(member.waits_in != place for member, place in ran):
+            # else the end of a rank that waits in it says which ranks did not call it
+            problems.append(_mismatch(group, order, members, queues))
 
 
 def _signature(kind: Sent) -> tuple[object, ...]:
@@ -335,6 +339,8 @@ def _sent_and_received(
     faults = "was sent but not received", "was to be received but not sent"
     for member, queue, fault in zip(members, places, faults):
         for order, place in enumerate(queue[paired:], start=paired):
+            if place == member.waits_in:  # the end of its run says it
+                continue
             problems.append(
                 f"message no. {order + 1} with tag {tag} from rank {source} to rank {target} "
                 f"{fault}{place_text(member.sent.kinds[place])}"

@@ -216,7 +216,8 @@ class Captions:
 
     def _failure(self, node: str) -> Iterator[Text]:
         cause = why_backward_failed(self.recording)
-        text = error_in(self.recording, node, BRIEF[cause.reason] if cause else None) or "failed"
+        other = "still running" if node in self.recording.run.running else "failed"
+        text = error_in(self.recording, node, BRIEF[cause.reason] if cause else None) or other
         yield from map(Text, textwrap.wrap(labels.first_sentences(text, 240), 44))
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:

@@ -347,8 +347,17 @@ def mesh_facts(mesh: Any) -> Mesh:
     return Mesh(tuple(names), tuple(mesh.shape), tuple(place) if place is not None else ())
 
 
-def when_done(work: Any, callback: Callable[[], None]) -> Any:
-    """Call *callback* in any thread when *work* is done.
+def has_failed(future: Any) -> bool:
+    """Whether the work of *future*, which is done, ended with an error."""
+    try:
+        future.value()
+    except RuntimeError:
+        return True
+    return False
+
+
+def when_done(work: Any, callback: Callable[[Any], None]) -> Any:
+    """Call *callback* with the future of *work*, in any thread, when it is done.
 
     Returns:
         The future of the work, which keeps its tensors alive; None for a backend without futures,
@@ -356,7 +365,7 @@ def when_done(work: Any, callback: Callable[[], None]) -> Any:
     """
     try:
         future = work.get_future()
-        future.add_done_callback(lambda _: callback())
+        future.add_done_callback(callback)
     except (RuntimeError, NotImplementedError):
         return None
     return future

@@ -21,6 +21,7 @@ from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.internals.processes import (
     RawCommunication,
     group_facts,
+    has_failed,
     is_dtensor,
     listen,
     local_part,
@@ -68,22 +69,25 @@ class _Pending:
         self.seconds: float | None = None
         self.blocked: float | None = None
         self.future: Any = None  # of its work, while it runs
+        self.failed = False
 
-    def done(self) -> None:
+    def done(self, future: Any) -> None:
         """Store the end of the communication; called in a thread of PyTorch."""
-        if self.seconds is None:
+        self.failed = has_failed(future)
+        if self.seconds is None and not self.failed:
             self.seconds = self.tape.clock() - self.began
         self.future = None
 
     def is_running(self) -> bool:
-        """Whether it is known to have begun and not to have completed."""
-        return self.timed and self.seconds is None and not (self.future and self.future.done())
+        """Whether it is known to have begun and not to have completed, or to have failed."""
+        ended = (future := self.future) and future.done() and not has_failed(future)
+        return self.timed and self.seconds is None and not ended
 
     def check_done(self) -> None:
         """Call `done` if the work is completed, but PyTorch has not called it yet."""
         future = self.future
         if future is not None and future.done():
-            self.done()
+            self.done(future)
 
     def waited(self, since: float) -> None:
         """Store that the program has waited for it, from *since* to now."""
@@ -169,7 +173,7 @@ class Communications(Observer):
                 self._works[id(work)] = weakref.ref(work), begun
                 if begun.timed:
                     future = when_done(work, functools.partial(_is_done, begun, self._last_done))
-                    begun.future = future if begun.seconds is None else None
+                    begun.future = future if begun.seconds is None and not begun.failed else None
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """A broadcast has written *tensors*, without an increase of their versions (torch 2.13)."""
@@ -207,7 +211,7 @@ class Communications(Observer):
             self._last = None
 
     def _blocks(self, opened: _Pending) -> None:
-        """The program may now be blocked by a call of a communication, or by a wait for it."""
+        """A call of a communication, or a wait for it, may now block the program."""
         self._blocking = opened, self.tape.index
 
     def _blocks_no_more(self, opened: _Pending) -> None:
@@ -216,8 +220,7 @@ class Communications(Observer):
 
     @property
     def progress(self) -> object:
-        """Equal at two times if no communication began, and no wait began or ended, between them.
-        """
+        """Equal at two times if no communication or wait began, and no wait ended, between them."""
         return len(self._found), self._blocking
 
     def blocked_in(self, *, in_cpp: bool, backward: bool) -> int | None:
@@ -374,8 +377,8 @@ class Communications(Observer):
     def rows(self) -> Iterator[Communication]:
         """The communications that have begun, in run order."""
         for opened in tuple(self._found):
-            seconds, blocked = opened.seconds, opened.blocked
-            yield opened.communication._replace(seconds=seconds, blocked_seconds=blocked)
+            known, blocked = opened.communication, opened.blocked
+            yield known._replace(seconds=opened.seconds, blocked_seconds=blocked)
 
     def rank(self) -> Rank:
         """The rank of this process, its groups and meshes."""
@@ -383,12 +386,10 @@ class Communications(Observer):
         return Rank(*rank_and_world(), socket.gethostname(), tuple(self._groups.values()), meshes)
 
 
-def _is_done(opened: _Pending, last_done: dict[int, _Pending]) -> None:
+def _is_done(opened: _Pending, last_done: dict[int, _Pending], future: Any) -> None:
     """*opened* has ended, which its future tells this thread before the callbacks of the program.
-
-    Thread-local data would be lost between two callbacks: Python does not know the thread.
-    """
-    opened.done()
+    Thread-local data would be lost between two callbacks: Python does not know the thread."""
+    opened.done(future)
     last_done[threading.get_ident()] = opened
 
 

@@ -164,7 +164,7 @@ class _TableRows:
 
     def _notes(self, scope: Scope) -> Iterator[str]:
         if scope.failed:
-            yield "failed"
+            yield self._ended(scope)
         yield from self.regions.details(scope)
         if scope.module is not None:
             module = self.recording.modules[scope.module]
@@ -209,10 +209,14 @@ class _TableRows:
         read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
         return "weights read, never called" if read else "never called"
 
+    def _ended(self, item: Scope | Op) -> str:
+        """How a failed call ended, if it has."""
+        return "still running" if item.id in self.recording.run.running else "failed"
+
     def _op(self, op: Op, depth: int) -> TableRow:
         values = self.recording.values
         marks = {
-            "failed": op.failed,
+            self._ended(op): op.failed,
             "in place": bool(op.writes),
             "hidden": op.kind is OpKind.HIDDEN,
             "returned unchanged": op.kind is OpKind.PASS,

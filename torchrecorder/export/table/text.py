@@ -32,7 +32,7 @@ from torchrecorder.checks import (
     suggests_names,
     whole_number,
 )
-from torchrecorder.events import OF_WEIGHTS, OpId, ScopeId, ValueId
+from torchrecorder.events import OF_WEIGHTS, UNFINISHED, OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import TableRow, every_row, fitting
 from torchrecorder.export.table.alignment import Column, table, tree
@@ -270,7 +270,9 @@ def _forward_bytes(recording: RecordedRun) -> float:
 def _remarks(recording: RecordedRun) -> Iterator[str]:
     """Lines about the run: failure, lost facts, notes."""
     failure = recording.run.failure
-    if failure is not None:
+    if failure is not None and failure.error == UNFINISHED:
+        yield f"{UNFINISHED}: {failure.message}"
+    elif failure is not None:
         place = recording.scopes.get(failure.scope) if failure.scope is not None else None
         where = f" in {place.path or place.name}" if place is not None else ""
         yield f"Failed{where}: {failure.error}: {labels.shorten(failure.message, 120)}"
