@@ -370,7 +370,7 @@ def test_a_pass_that_is_over_has_told_of_what_was_done(monkeypatch: pytest.Monke
     made.values = SimpleNamespace(named={})
     communication: Any = SimpleNamespace(backward=True)
     opened = communications._Pending(made.tape, communication, [], True)
-    opened.future = SimpleNamespace(done=lambda: True)
+    opened.future = SimpleNamespace(done=lambda: True, value=lambda: [])
     made._found = [opened]
     made.backward_ended()
     assert opened.seconds == 0.0 and opened.future is None

@@ -113,7 +113,7 @@ def test_never_fits() -> None:
     """A model with too many inputs says what to write instead."""
     run = Builder("Wide")
     with run.scope("Wide"):
-        run.op("cat", *(run.input(f"x{i}") for i in range(600)))
+        run.op("cat", *(run.input(f"x{i}th") for i in range(600)))
     view = make_view(run.recording())
     with pytest.raises(InvalidArgument, match=r"still 601 arrows .* at most 499 .*\.svg or \.html"):
         Mermaid().export(view, Style())

@@ -81,6 +81,7 @@ class RunFile:
             try:
                 yield
             finally:
+                self._thread.join()  # it reads what is closed next
                 self._signal.close()
 
     def write(self, recording: Recording) -> None:
