@@ -27,8 +27,9 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
 
 def is_alias(op: Op) -> bool:
     """Whether *op* records the first use of an alias, such as a shard, that no op created."""
-    alone = len(op.inputs) == len(op.outputs) == 1
-    return op.kind is OpKind.PASS and op.name == ALIAS and alone
+    if op.kind is not OpKind.PASS or op.name != ALIAS:
+        return False
+    return len(op.inputs) == len(op.outputs) == 1
 
 
 def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:

@@ -64,10 +64,11 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
             entering.setdefault(bundle.first.head, []).append(number)
     found: dict[int, Mark] = {}
     for head, numbers in entering.items():
-        arguments = _MarkedArguments(*_name_and_slots(view, head))
-        unordered = arguments.name in COMMUTATIVE or len(numbers) < 2
-        if not arguments.index or unordered and arguments.index.keys().isdisjoint(ROLES):
+        name, slots = _name_and_slots(view, head)
+        unordered = name in COMMUTATIVE or len(numbers) < 2
+        if not slots or unordered and not any(slot.name in ROLES for slot in slots):
             continue
+        arguments = _MarkedArguments(name, slots)
         scope = view.recording.scopes.get(ScopeId(head))
         into = [drawn[item] if scope is None else _into(scope, drawn[item]) for item in numbers]
         marks = {number: arguments.mark(item) for number, item in zip(numbers, into)}

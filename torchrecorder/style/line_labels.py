@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Union
 
 from torchrecorder.annotations.amounts import of_bytes
@@ -86,7 +86,7 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
     found: dict[int, str] = {}
     shown: dict[str, set[object]] = {}
     numbers = _numbers(view, drawn)
-    reads = _reads(view) if captions.style.shapes else {}
+    reads = cache(partial(_reads, view))
     for number, bundle in sorted(enumerate(drawn), key=lambda item: is_final(view, item[1].first)):
         tail, final = bundle.first.tail, is_final(view, bundle.first)
         before = shown.setdefault(tail, set())
@@ -209,18 +209,17 @@ def _of_tensors(
     return bundle.flow.counted(len(texts))
 
 
-BoxReads = Mapping[tuple[Union[str, None], str], Sequence[Slot]]
-"""For each two boxes, the values of the first that the second reads."""
+BoxReads = Callable[[str], Mapping[Union[str, None], Sequence[Slot]]]
+"""Returns the arguments of all ops in a box, by the box that computed them."""
 
 
-def _reads(view: View) -> BoxReads:
-    """The arguments of all ops in boxes; of boxes for siblings that differ, those of instances."""
-    found: dict[tuple[str | None, str], list[Slot]] = {}
-    ops = view.recording.ops
-    for box in view.boxes.values():
-        for item in box.instances or box.members:
-            for slot in ops[OpId(item)].inputs if item in ops else ():
-                found.setdefault((view.box_of.get(slot.value), box.id), []).append(slot)
+def _reads(view: View, head: str) -> Mapping[str | None, Sequence[Slot]]:
+    """See `BoxReads`; of a box for siblings that differ, those of its instances."""
+    found: dict[str | None, list[Slot]] = {}
+    ops, box = view.recording.ops, view.boxes[head]
+    for item in box.instances or box.members:
+        for slot in ops[OpId(item)].inputs if item in ops else ():
+            found.setdefault(view.box_of.get(slot.value), []).append(slot)
     return found
 
 
@@ -233,7 +232,7 @@ def _read_by_repeats(view: View, bundle: Bundle, reads: BoxReads) -> Sequence[Va
     copies = view.copies(tail)
     if not head.instances and view.copies(head) <= copies:
         return ()
-    slots = reads.get((tail.id, head.id), ())
+    slots = reads(head.id).get(tail.id, ())
     arguments = {arrow.slot for arrow in bundle.arrows}
     same_arguments = [slot for slot in slots if slot.name in arguments]
     read = {slot.value for slot in same_arguments or slots}

@@ -93,6 +93,8 @@ class FlowClassifier:
         role = self._role(value)
         if role is not None:
             return FLOW_OF[role]
+        if not self._steps:
+            return FlowKind.TENSOR
         tail, head = self.step(arrow.tail), self.step(arrow.head)
         between = tail and head and (tail != head or is_between_rounds)
         return FlowKind.STATE if between and not value.requires_grad else FlowKind.TENSOR

@@ -101,6 +101,8 @@ class NamedScopes:
     def check(self, option: str, run: RecordedRun, part: RecordedRun) -> None:
         """Warn about patterns of an *option* that match nothing in *run*, nor in the *part* of it
         that is drawn, which has inputs and outputs of its own."""
+        if not self.patterns:
+            return
         names = [*self._names_in(run), *(self._names_in(part) if part is not run else ())]
         warn_unmatched(option, self.patterns, [*names, *filter(None, map(_own_name, names))])
 

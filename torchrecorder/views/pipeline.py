@@ -21,7 +21,6 @@ from torchrecorder.checks import (
 )
 from torchrecorder.events import OpId
 from torchrecorder.graph.gc_pause import without_gc
-from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.views.backward import backward_view
@@ -231,15 +230,15 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
         if options.fold:
             view = Fold(similar=options.fold == "similar")(view)
         return replace(view, unfolded=partial(_unfolded_backward, part, options))
-    start = full_view(part)
-    return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
+    start, quiet = full_view(part), find_quiet(part, options)
+    view = _steps(start, options, quiet)
+    return replace(view, unfolded=partial(_unfolded, start, options, quiet))
 
 
-def _steps(start: View, options: ViewOptions, *, fold: bool = True) -> View:
+def _steps(start: View, options: ViewOptions, quiet: IsUndrawn, *, fold: bool = True) -> View:
     """The view for *options*, with fewer open scopes if repeats that do not fold make too many
     boxes. Without *fold*, repeats are not folded."""
     recording = start.recording
-    quiet = find_quiet(recording, options)
     choice = choice_of(recording, options, quiet)
     view = _through(start, plan(recording, options, choice, quiet, fold=fold))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
@@ -269,11 +268,11 @@ def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
     return Unfolded(view, members(view, members(start)), groups, similar)
 
 
-def _unfolded(start: View, options: ViewOptions) -> Unfolded:
+def _unfolded(start: View, options: ViewOptions, quiet: IsUndrawn) -> Unfolded:
     """Everything that can be opened in the view with these *options*; *start* is the view of the
     whole run."""
     depth = max_depth(start.recording)
-    view = _steps(start, replace(options, depth=depth), fold=False)
+    view = _steps(start, replace(options, depth=depth), quiet, fold=False)
     view, groups, similar = _repeats(view, options)
     whole_view, inside = joined_outputs(view, groups), members(view, members(start))
     if options.fold:
@@ -352,11 +351,10 @@ def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> 
         decided |= made_for_conditions(recording, decided, needed)
         decided |= copies(recording, needed, decided) | overwritten(recording).views
 
-    def quiet(op: Op) -> bool:
-        if is_identity(op) or not options.reshapes and is_reshape(op):
-            return True
-        if options.queries:
-            return False
-        return returns_no_tensor(op) and op.id not in needed or op.id in decided
-
-    return quiet
+    undrawn = decided | {
+        op.id for op in recording.ops.values()
+        if is_identity(op)
+        or not options.reshapes and is_reshape(op)
+        or not options.queries and returns_no_tensor(op) and op.id not in needed
+    }
+    return lambda op: op.id in undrawn

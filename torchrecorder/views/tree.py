@@ -34,7 +34,7 @@ class Tree:
 
     unfolded: Unfolded
 
-    @property
+    @cached_property
     def view(self) -> View:
         """The view with everything open."""
         return self.unfolded.view

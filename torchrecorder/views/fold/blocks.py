@@ -195,6 +195,16 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
     )
 
 
+def depends_on_place(recording: RecordedRun, op: Op) -> bool:
+    """Whether the fold item of an op may differ in another call of equal structure: it reads an
+    input or constant of the run, or its key leaves something out."""
+    loose = recording.varying_sizes, recording.running_sums, recording.weight_loops
+    values = recording.values
+    return any(op.id in ops for ops in loose) or any(
+        values[slot.value].role in _GIVEN for slot in op.inputs
+    )
+
+
 def _form(value: Value) -> tuple[Hashable, ...]:
     return value.shape, value.dtype
 

@@ -38,17 +38,23 @@ class Connections:
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item from outside."""
         if item not in self._into:
-            span, at = self.items.span(item), self.items.at
-            arrows = self._inside(item, self.items.entering)
-            self._into[item] = [arrow for arrow in arrows if at[arrow.tail] not in span]
+            span, at, entering = self.items.span(item), self.items.at, self.items.entering
+            self._into[item] = [
+                arrow
+                for box in self.items.inside(item) if box in entering
+                for arrow in entering[box] if at[arrow.tail] not in span
+            ]
         return self._into[item]
 
     def out_of(self, item: str) -> Sequence[Arrow]:
         """The arrows that leave an item."""
         if item not in self._out_of:
-            span, at = self.items.span(item), self.items.at
-            arrows = self._inside(item, self.items.leaving)
-            self._out_of[item] = [arrow for arrow in arrows if at[arrow.head] not in span]
+            span, at, leaving = self.items.span(item), self.items.at, self.items.leaving
+            self._out_of[item] = [
+                arrow
+                for box in self.items.inside(item) if box in leaving
+                for arrow in leaving[box] if at[arrow.head] not in span
+            ]
         return self._out_of[item]
 
     def read(self, item: str) -> Iterator[Arrow]:
@@ -65,10 +71,6 @@ class Connections:
             arrow for arrow in self.out_of(item)
             if arrow.tail not in self.any_weight and not self.flows.is_state(arrow)
         )
-
-    def _inside(self, item: str, arrows: Mapping[str, Sequence[Arrow]]) -> Iterator[Arrow]:
-        """Those of *arrows*, by box, that belong to the boxes of an item."""
-        return (arrow for box in self.items.inside(item) for arrow in arrows.get(box, ()))
 
     def alike(self, first: str, second: str) -> bool:
         """Whether two items show the same boxes and clusters, at the same positions."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from typing import NamedTuple
 
-from torchrecorder.events import NO_STORAGE, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import NO_STORAGE, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
-    FoldItem, Readers, block_id, blocks, is_block, items_of, unit_of,
+    FoldItem, Readers, block_id, blocks, depends_on_place, is_block, items_of, unit_of,
 )  # fmt: skip
 from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.collapse import SOURCES
@@ -18,29 +19,76 @@ from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
 def with_block_clusters(
-    view: View, unit: Callable[[RecordedRun, str], FoldItem] = unit_of
+    view: View,
+    unit: Callable[[RecordedRun, str], FoldItem] = unit_of,
+    apart: Collection[str] = frozenset(),
 ) -> tuple[SiblingIndex, Mapping[str, object]]:
     """The items of *view*, with a cluster around each block of siblings that repeat together, and
-    the fold keys of scopes and blocks."""
+    the fold keys of scopes and blocks. Siblings *apart* are in no block."""
     items = SiblingIndex(view)
     parents: dict[str, str | None] = {}
     keys: dict[str, object] = {}
+    known: dict[Hashable, tuple[Sequence[str], _Repeats]] = {}
     for around in (None, *view.clusters):
         row = items.siblings(around)
-        units = [unit(view.recording, item) for item in row] if len(row) > 1 else []
-        keys.update((one.items[0], one.key) for one in units if one.alone)
-        for run in blocks(units, cache(partial(_readers, items, row))):
-            for part in run:
-                members = items_of(part)
-                block = block_id(members)
-                keys[block] = tuple(one.key for one in part)
-                parents[block] = around
-                parents.update(dict.fromkeys(members, block))
+        if len(row) < 2:
+            continue
+        contents = _contents(view.recording, around, row, apart)
+        if contents not in known:
+            units = [
+                FoldItem(None, (item,)) if item in apart else unit(view.recording, item)
+                for item in row
+            ]
+            known[contents] = row, _repeats(units, cache(partial(_readers, items, row)))
+        first, found = known[contents]
+        here = dict(zip(first, row))
+        keys.update((here[scope], key) for scope, key in found.scopes)
+        for key, block, members in found.blocks:
+            inside = [here[member] for member in members]
+            here[block] = block_id(inside)
+            keys[here[block]] = key
+            parents[here[block]] = around
+            parents.update(dict.fromkeys(inside, here[block]))
     if not parents:
         return items, keys
     blocked = with_parents(view, parents)
     boxes = {**blocked.boxes, **_own_sources(blocked, keys)}
     return SiblingIndex(replace(blocked, boxes=boxes), items), keys
+
+
+class _Repeats(NamedTuple):
+    """The scopes among siblings with their fold keys, and the blocks with their fold keys and
+    members; nested blocks come before those that contain them."""
+
+    scopes: Sequence[tuple[str, Hashable]]
+    blocks: Sequence[tuple[Hashable, str, Sequence[str]]]
+
+
+def _repeats(units: Sequence[FoldItem], readers: Callable[[], Readers]) -> _Repeats:
+    parts = (part for run in blocks(units, readers) for part in run)
+    return _Repeats(
+        [(one.items[0], one.key) for one in units if one.alone],
+        [(tuple(one.key for one in part), block_id(items), items)
+         for part in parts for items in [items_of(part)]],
+    )
+
+
+def _contents(
+    recording: RecordedRun, around: str | None, row: Sequence[str], apart: Collection[str]
+) -> Hashable:
+    """A key that is equal for clusters with the same repeats: calls of modules of equal structure
+    that show the same steps, which the same lines called."""
+    scope = recording.scopes.get(ScopeId(around or ""))
+    if scope is None or scope.module is None:
+        return around
+    steps = list[Hashable]()
+    for item in row:
+        op = recording.ops.get(OpId(item))
+        step = op or recording.scopes.get(ScopeId(item))
+        if step is None or item in apart or op is not None and depends_on_place(recording, op):
+            return around
+        steps.append((step.index - scope.index, step.source))
+    return recording.structures[scope.id], *steps
 
 
 def _readers(items: SiblingIndex, row: Sequence[str]) -> Readers:

@@ -11,7 +11,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.repeat_groups import with_block_clusters
 from torchrecorder.views.fold.blocks import (
-    MIN_BOXES_SAVED, FoldItem, is_block, loose_fold_key, loose_unit, min_repeats, unit_of,
+    MIN_BOXES_SAVED, is_block, loose_fold_key, loose_unit, min_repeats, unit_of,
 )  # fmt: skip
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches
@@ -36,7 +36,8 @@ class SiblingRows:
         self.micro_batches = micro_batches(self.recording)
         groups = (group for row in self.micro_batches.values() for group in row)
         self._parts = {item for group in groups for item in group}
-        self.items, keys = with_block_clusters(view, self._unit)
+        unit = loose_unit if similar else unit_of
+        self.items, keys = with_block_clusters(view, unit, self._parts)
         self.view = self.items.view
         self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys, self._folds)
 
@@ -90,11 +91,6 @@ class SiblingRows:
             alike = [item for item in shown if self.rule.alike(shown[0], item)]
             if len(alike) > 1:
                 yield tuple(alike)
-
-    def _unit(self, recording: RecordedRun, item: str) -> FoldItem:
-        """The fold item of *item*; without a key if it repeats with each micro-batch."""
-        unit = (loose_unit if self.similar else unit_of)(recording, item)
-        return unit if self._parts.isdisjoint(unit.items) else FoldItem(None, unit.items)
 
     def _folds(self, group: Sequence[str]) -> bool:
         """Whether there are enough siblings, or blocks of siblings, to fold."""
