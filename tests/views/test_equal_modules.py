@@ -1,0 +1,94 @@
+"""What repeats in modules of equal structure, where the modules are not drawn alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from tests.figures import view_of
+from torchrecorder.events import ScopeId
+from torchrecorder.recording import Recording
+from torchrecorder.views.view import View
+
+
+class Rounds(nn.Module):
+    """Adds one tensor after the other."""
+
+    def forward(self, h: Tensor, *given: Tensor) -> Tensor:
+        for item in given:
+            h = h + item
+        return h
+
+
+class Layers(nn.Module):
+    """Layers and activations in turn, which no module holds together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(5))
+
+    def forward(self, h: Tensor) -> Tensor:
+        for layer in self.layers:
+            h = layer(h).relu()
+        return h
+
+
+def within(view: View, module: str) -> list[int]:
+    """The counts of the blocks that are directly in a module."""
+    path = {scope.id: scope.path for scope in view.recording.scopes.values()}
+    return [
+        cluster.count for cluster in view.clusters.values()
+        if cluster.count > 1 and path.get(cluster.parent or "") == module
+    ]
+
+
+def in_two_calls(first: Sequence[int], second: Sequence[int]) -> Recording:
+    """Two modules of equal structure: each tensor is an input of the run, or computed (0)."""
+    one, two = Rounds(), Rounds()
+    model = nn.ModuleDict({"one": one, "two": two})
+
+    def run(h: Tensor, *given: Tensor) -> Tensor:
+        h = h.relu()
+        for module, which in ((model["one"], first), (model["two"], second)):
+            h = module(h, *(given[place - 1] if place else h * 2 for place in which)).relu()
+        return h
+
+    return torchrecorder.record(run, (torch.rand(2), *torch.rand(8, 2)))
+
+
+@pytest.mark.parametrize("inputs_first", [False, True])
+def test_inputs_of_each_round_count_in_the_module_that_reads_them(inputs_first: bool) -> None:
+    """A loop of four additions is worth a fold only if an input of its own goes with each."""
+    computed, given = [0, 0, 0, 0], [1, 2, 3, 4]
+    pair = (given, computed) if inputs_first else (computed, given)
+    view = view_of(in_two_calls(*pair), depth=9)
+    assert [within(view, name) for name in ("model.one", "model.two")] == (
+        [[4], []] if inputs_first else [[], [4]]
+    )
+
+
+@pytest.mark.parametrize("module", ["0", "2"])
+def test_a_layer_that_is_hidden_in_one_of_two_equal_modules(module: str) -> None:
+    """The blocks of each module are those of what it shows."""
+    model = nn.Sequential(Layers(), nn.Tanh(), Layers())
+    recording = torchrecorder.record(model, torch.rand(1, 2))
+    assert [within(view_of(recording, depth=9), name) for name in "02"] == [[5], [5]]
+    view = view_of(recording, depth=9, hide=f"{module}.layers.0")
+    other = "2" if module == "0" else "0"
+    assert within(view, other) == [5] and within(view, module) == [4]
+
+
+def test_other_layers_are_hidden_in_each_of_two_equal_modules() -> None:
+    """The first block of each begins with the first layer that it shows."""
+    model = nn.Sequential(Layers(), nn.Tanh(), Layers())
+    recording = torchrecorder.record(model, torch.rand(1, 2))
+    view = view_of(recording, depth=9, hide=("0.layers.0", "2.layers.4"))
+    begins = [
+        recording.scopes[ScopeId(cluster.id.removeprefix("block:"))].path
+        for cluster in view.clusters.values() if cluster.count == 4
+    ]
+    assert begins == ["0.layers.1", "2.layers.0"]
