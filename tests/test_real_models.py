@@ -117,6 +117,9 @@ def test_is_inert(name):
     if name in NOT_DETERMINISTIC and real_models.DEVICE != "cpu":
         pytest.skip("two plain runs differ there")
 
+    _recorded.cache_clear()  # what is alive during this test is not collected after it
+    _kept.cache_clear()
+
     def make():
         run = real_models.make(name)
         return run.model, run.args, run.kwargs or {}
