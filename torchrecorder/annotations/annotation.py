@@ -208,9 +208,7 @@ class Numbers:
         return 0 if total is None else total
 
 
-def of_outputs(
-    recording: RecordedRun, members: Sequence[str], nodes: Collection[str]
-) -> list[str]:
+def of_outputs(recording: RecordedRun, members: Sequence[str], nodes: Collection[str]) -> list[str]:
     """For each outermost scope among *members*, itself or its first output, if in *nodes*.
 
     Empty if one has neither.

@@ -55,9 +55,7 @@ def saved_bytes(recording: RecordedRun) -> dict[str, float]:
 OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of_bytes)
 """Bytes of new tensors that ops returned."""
 
-SAVED_BYTES = Annotation(
-    "saved_bytes", "Saved", "B", saved_bytes, sum, of_bytes, needs=("saved",)
-)
+SAVED_BYTES = Annotation("saved_bytes", "Saved", "B", saved_bytes, sum, of_bytes, needs=("saved",))
 """Bytes saved for backward, by grad node; a tensor counts at the first node that saves it."""
 
 GRADIENT_BYTES = Annotation(

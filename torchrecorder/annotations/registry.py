@@ -6,14 +6,7 @@ from collections.abc import Iterable
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import (
-    DEVICE,
-    INDUCTOR,
-    JOINED,
-    PROCESSES,
-    TIMES,
-    Annotation,
-    Numbers,
-    is_unmeasured,
+    DEVICE, INDUCTOR, JOINED, PROCESSES, TIMES, Annotation, Numbers, is_unmeasured,
 )
 from torchrecorder.checks import guess, warn
 from torchrecorder.errors import UnknownAnnotation

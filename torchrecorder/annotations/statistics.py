@@ -136,8 +136,7 @@ def gradient_norms(recording: RecordedRun) -> dict[str, float]:
 
 
 NOT_FINITE = Annotation(
-    "not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats", "backward"),
-    passes=True,
+    "not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats", "backward"), passes=True
 )
 """Count of NaNs and infinities, in values and gradients."""
 

@@ -13,18 +13,8 @@ from collections.abc import Callable
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import DEVICE, TIMES, Annotation, measured
 from torchrecorder.events import (
-    BYTES_ALLOCATED,
-    BYTES_FREED,
-    FLOPS_BACKWARD,
-    FLOPS_FORWARD,
-    FLOPS_PROFILED,
-    KERNELS,
-    SECONDS_OF_GAPS,
-    SECONDS_OF_KERNELS,
-    SECONDS_ON_CPU,
-    SECONDS_ON_DEVICE,
-    GradId,
-    Gradient,
+    BYTES_ALLOCATED, BYTES_FREED, FLOPS_BACKWARD, FLOPS_FORWARD, FLOPS_PROFILED, KERNELS,
+    SECONDS_OF_GAPS, SECONDS_OF_KERNELS, SECONDS_ON_CPU, SECONDS_ON_DEVICE, GradId, Gradient,
 )
 from torchrecorder.graph.median_runs import own_seconds
 from torchrecorder.graph.nodes import Value

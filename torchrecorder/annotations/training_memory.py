@@ -73,9 +73,7 @@ class TrainingMemory(NamedTuple):
         return "\n".join(f"{name:<10}{of_bytes(amount):>{wide}}" for name, amount in rows)
 
 
-def training_memory(
-    recording: RecordedRun, optimizer: Union[str, int] = "adamw"
-) -> TrainingMemory:
+def training_memory(recording: RecordedRun, optimizer: Union[str, int] = "adamw") -> TrainingMemory:
     """The memory of a training step of the recorded model, on the recorded inputs.
 
     See `torchrecorder.Recording.training_memory`.

@@ -106,9 +106,7 @@ class EdgeMatch:
         return f"{verb} {returned}, but another one"
 
 
-def by_name(
-    old: Iterable[Slot], new: Iterable[Slot]
-) -> Iterator[SlotPair]:
+def by_name(old: Iterable[Slot], new: Iterable[Slot]) -> Iterator[SlotPair]:
     """Pairs of slots with the same name, then the others in their order."""
     left, right = {slot.name: slot for slot in old}, {slot.name: slot for slot in new}
     yield from ((slot, right[name]) for name, slot in left.items() if name in right)

@@ -198,9 +198,7 @@ class _Matcher:
             return self.a.inside.is_renamed(a, b, self.b.inside)
         return isinstance(a, Op) and isinstance(b, Op)
 
-    def _anywhere(
-        self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]
-    ) -> Iterator[StepPair]:
+    def _anywhere(self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Iterator[StepPair]:
         """Scopes in another order, matched by name and class, by their contents, by the name of an
         attribute, and by the contents of those with weights under any name."""
         left = [item for item in a if isinstance(item, Scope)]

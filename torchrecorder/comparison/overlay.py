@@ -64,11 +64,7 @@ class _Merger:
     """Joins two recordings; ids of the first are translated to those of the second."""
 
     def __init__(
-        self,
-        before: RecordedRun,
-        after: RecordedRun,
-        matching: Matching,
-        changes: Sequence[Change],
+        self, before: RecordedRun, after: RecordedRun, matching: Matching, changes: Sequence[Change]
     ) -> None:
         self.before, self.after, self.matching, self.changes = before, after, matching, changes
         self.edge_match = EdgeMatch(self.before, self.after, matching)
@@ -335,9 +331,7 @@ class _Merger:
                 there = ValueId(GONE + value.id)
                 producer = self._new_id(value.producer) if self._shown(value) else None
                 storage = self._memory[value.storage]
-                yield there, value.replace(
-                    id=there, producer=producer, grad=None, storage=storage
-                )
+                yield there, value.replace(id=there, producer=producer, grad=None, storage=storage)
 
     @cached_property
     def _memory(self) -> Mapping[int, int]:
@@ -380,9 +374,7 @@ def joint_name(before: RecordedRun, after: RecordedRun) -> str:
     return " → ".join(dict.fromkeys((before.name, after.name)))
 
 
-def _replaced(
-    before: RecordedRun, after: RecordedRun, matching: Matching
-) -> Iterator[ScopeId]:
+def _replaced(before: RecordedRun, after: RecordedRun, matching: Matching) -> Iterator[ScopeId]:
     """The innermost scopes whose class changed: both are drawn as one box."""
     for old, new in matching.scopes.items():
         if is_replaced(before, after, before.scopes[old], after.scopes[new]):

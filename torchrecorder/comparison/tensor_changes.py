@@ -115,8 +115,7 @@ class TensorChanges:
             return
         place = (self.after.scopes[new.calls[0]].index if new.calls else LAST), 3
         for module, twin, recording, kind in (
-            (old, new, self.before, ChangeKind.REMOVED),
-            (new, old, self.after, ChangeKind.ADDED),
+            (old, new, self.before, ChangeKind.REMOVED), (new, old, self.after, ChangeKind.ADDED)
         ):
             shared = {slot.name for slot in twin.stored}
             for slot in module.stored:

@@ -16,9 +16,7 @@ from torchrecorder.export import by_suffix, known
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import Target, measuring, target_of
-from torchrecorder.options import (
-    FORMAT, OPTIONS, STYLE, VIEW, drawing, fitting, shown_numbers,
-)
+from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing, fitting, shown_numbers
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

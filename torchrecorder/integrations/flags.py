@@ -60,11 +60,7 @@ def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> 
         if switch and option.default is not False:
             flag, brief = option.negated
             parser.add_argument(
-                flag,
-                dest=option.name,
-                action="store_false",
-                default=argparse.SUPPRESS,
-                help=brief,
+                flag, dest=option.name, action="store_false", default=argparse.SUPPRESS, help=brief
             )
 
 

@@ -18,15 +18,7 @@ from torchrecorder.build import Event, build
 from torchrecorder.checks import path_of
 from torchrecorder.errors import InvalidRecording, TorchRecorderError
 from torchrecorder.events import (
-    ModuleId,
-    OpId,
-    OpKind,
-    Role,
-    ScopeId,
-    ScopeKind,
-    ScopeLeft,
-    Slot,
-    ValueId,
+    ModuleId, OpId, OpKind, Role, ScopeId, ScopeKind, ScopeLeft, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RunDone, RunFacts

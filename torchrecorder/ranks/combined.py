@@ -10,20 +10,8 @@ from types import MappingProxyType
 from typing import Any, Optional
 
 from torchrecorder.events import (
-    GRAD_SUFFIX,
-    GRADIENT_MESSAGE,
-    MESSAGE,
-    STORED,
-    Communication,
-    GradEdge,
-    GradId,
-    ModuleId,
-    OpId,
-    Role,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    ValueId,
+    GRAD_SUFFIX, GRADIENT_MESSAGE, MESSAGE, STORED, Communication, GradEdge, GradId, ModuleId, OpId,
+    Role, ScopeId, ScopeKind, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RunFacts
@@ -174,9 +162,7 @@ class _CombinedTables:
         runs = len(lists["backward_runs"])
         lists["backward_runs"] += [
             run.replace(
-                run=run.run + runs,
-                op=new.id(run.op),
-                replacements=new.ids(run.replacements),
+                run=run.run + runs, op=new.id(run.op), replacements=new.ids(run.replacements)
             )
             for run in recording.backward_runs
         ]

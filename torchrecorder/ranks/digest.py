@@ -15,15 +15,7 @@ import msgspec
 from torchrecorder.annotations.parameters import PARAMETER_BYTES
 from torchrecorder.annotations.places import module_path
 from torchrecorder.errors import InvalidArgument, InvalidRecording
-from torchrecorder.events import (
-    Communication,
-    OpId,
-    Rank,
-    Role,
-    ScopeId,
-    ScopeKind,
-    ValueId,
-)
+from torchrecorder.events import Communication, OpId, Rank, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun, RunFacts
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, without_rank
 

@@ -57,9 +57,7 @@ def with_first_calls(recording: RecordedRun) -> tuple[RecordedRun, Mapping[str, 
         for item in numbered if isinstance(item, Scope)
     }
     ops = {item.id: item for item in numbered if isinstance(item, Op)}
-    changed = replace(
-        recording, scopes=MappingProxyType(scopes), ops=MappingProxyType(ops)
-    )
+    changed = replace(recording, scopes=MappingProxyType(scopes), ops=MappingProxyType(ops))
     return changed, {scope: place.chain for scope, place in places.items()}
 
 

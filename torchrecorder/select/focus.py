@@ -17,15 +17,7 @@ import networkx as nx
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    STORED,
-    Communication,
-    GradId,
-    GraphBreak,
-    OpId,
-    Role,
-    ScopeId,
-    Slot,
-    ValueId,
+    STORED, Communication, GradId, GraphBreak, OpId, Role, ScopeId, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names

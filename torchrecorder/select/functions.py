@@ -13,15 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from torchrecorder.events import (
-    FUNCTION,
-    SUM,
-    FunctionId,
-    OpKind,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    SourceLine,
-    ValueId,
+    FUNCTION, SUM, FunctionId, OpKind, ScopeId, ScopeKind, Slot, SourceLine, ValueId,
 )
 from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common

@@ -264,9 +264,7 @@ def _sizes(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
         yield from _differing("size", "size", sizes)
 
 
-def _settings(
-    repeats: Sequence[_Repeat], again: Collection[str], widths: bool
-) -> Iterator[Facet]:
+def _settings(repeats: Sequence[_Repeat], again: Collection[str], widths: bool) -> Iterator[Facet]:
     """Hyperparameters; one line per name if its modules change together."""
     found: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for place in repeats[0].modules:

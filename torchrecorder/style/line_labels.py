@@ -17,12 +17,7 @@ from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.style.merge_captions import first_to_last, same
 from torchrecorder.views.bundles import (
-    FLOW_OF,
-    MAX_SINGLE_ARROWS,
-    Bundle,
-    FlowKind,
-    is_gradient,
-    values_of,
+    FLOW_OF, MAX_SINGLE_ARROWS, Bundle, FlowKind, is_gradient, values_of,
 )
 from torchrecorder.views.tensors import in_each
 from torchrecorder.views.view import Arrow, BoxKind, View
@@ -49,22 +44,14 @@ def circles(view: View, captioned: Collection[str]) -> dict[str, str]:
     }
 
 
-def encircled(
-    label: tuple[Text, ...], look: Look, name: str
-) -> tuple[tuple[Text, ...], Look]:
+def encircled(label: tuple[Text, ...], look: Look, name: str) -> tuple[tuple[Text, ...], Look]:
     """The label and look of *box*: those of a circle if its label has nothing but the *name*."""
     if [text.text for text in label] != [name]:
         return label, look
     return (Text(SYMBOLS[name], "title"),), replace(look, outline="circle")
 
 
-WITH_SHAPE = (
-    BoxKind.INPUT,
-    BoxKind.PARAMETER,
-    BoxKind.BUFFER,
-    BoxKind.CONSTANT,
-    BoxKind.TENSOR,
-)
+WITH_SHAPE = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT, BoxKind.TENSOR)
 """Kinds of boxes that show the shape of their tensor: lines do not repeat it."""
 
 STORED_BOXES = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
@@ -175,9 +162,7 @@ def _tensor_of(recording: RecordedRun, item: ValueId) -> object:
     return value.names or (value.storage if value.storage != NO_STORAGE else item)
 
 
-def _given(
-    recording: RecordedRun, members: Collection[str], flow: FlowKind
-) -> Iterator[ValueId]:
+def _given(recording: RecordedRun, members: Collection[str], flow: FlowKind) -> Iterator[ValueId]:
     """The weights or buffers among *members*, or the gradients that ops among them computed."""
     stored, values = recording.stored, recording.values
     for member in members:
@@ -189,9 +174,7 @@ def _given(
             yield from (output for output in op.outputs if is_gradient(values[output]))
 
 
-def _of_tensors(
-    view: View, bundle: Bundle, captions: Captions, others: Iterable[ValueId]
-) -> str:
+def _of_tensors(view: View, bundle: Bundle, captions: Captions, others: Iterable[ValueId]) -> str:
     """The shape on a line; for several tensors, their number and common shape.
 
     *others* are the tensors that the repeats at its head read instead.

@@ -9,19 +9,7 @@ from typing import Literal, Optional, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.checks import (
-    CALLABLE,
-    FLAG,
-    FROM_0,
-    MAPPING,
-    RANGE,
-    TEXTS,
-    WORD,
-    Check,
-    above_0,
-    one_of,
-    pair,
-    shown,
-    words,
+    CALLABLE, FLAG, FROM_0, MAPPING, RANGE, TEXTS, WORD, Check, above_0, one_of, pair, shown, words,
 )
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import MODES, OpId, ScopeId

@@ -13,12 +13,7 @@ from typing import NamedTuple
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    BYTES_ALLOCATED,
-    BYTES_FREED,
-    FLOPS_PROFILED,
-    KERNELS,
-    SECONDS_ON_CPU,
-    SECONDS_OF_GAPS,
+    BYTES_ALLOCATED, BYTES_FREED, FLOPS_PROFILED, KERNELS, SECONDS_ON_CPU, SECONDS_OF_GAPS,
     SECONDS_OF_KERNELS,
 )
 from torchrecorder.graph.recording import RecordedRun, RecordingT

@@ -13,21 +13,12 @@ from torchrecorder.checks import check_one, literal, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
-    add_drawing_arguments,
-    add_output_argument,
-    check,
-    drawing_options,
-    write,
+    add_drawing_arguments, add_output_argument, check, drawing_options, write,
 )
 from torchrecorder.integrations.flags import add_flags
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import (
-    TARGET,
-    TARGET_OPTIONS,
-    Target,
-    add_recording_arguments,
-    measuring,
-    target_of,
+    TARGET, TARGET_OPTIONS, Target, add_recording_arguments, measuring, target_of,
 )
 from torchrecorder.options import shown_numbers
 

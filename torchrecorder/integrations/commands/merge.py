@@ -11,12 +11,7 @@ from typing import Any
 from torchrecorder.checks import check_one, whole_number
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
-    add_drawing_arguments,
-    add_output_argument,
-    check,
-    drawing_options,
-    report_written,
-    write,
+    add_drawing_arguments, add_output_argument, check, drawing_options, report_written, write,
 )
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.ranks.merge import merge

@@ -18,12 +18,7 @@ from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.delayed_end import DelayedEnd
 from torchrecorder.integrations.drawing_arguments import (
-    Drawable,
-    add_drawing_arguments,
-    add_output_argument,
-    check,
-    drawing_options,
-    write,
+    Drawable, add_drawing_arguments, add_output_argument, check, drawing_options, write,
 )
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress

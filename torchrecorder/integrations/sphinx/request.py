@@ -80,6 +80,5 @@ def _executed(request: Request, names: dict[str, Any]) -> Any:
     except (Exception, SystemExit) as error:
         raise ModelFailed(request.name, error) from error
     raise ModelFailed(
-        request.name,
-        SyntaxError("its last line must be a model, or a model and inputs for it"),
+        request.name, SyntaxError("its last line must be a model, or a model and inputs for it")
     )
