@@ -27,7 +27,7 @@ def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:
     Raises:
         UnknownAnnotation: No annotation has this name.
     """
-    numbers = annotation(which).on(recording)
+    numbers = by_name(which).on(recording)
     if is_unmeasured(numbers):
         warn(unmeasured(numbers))
     return numbers
@@ -57,21 +57,14 @@ def _how(needs: tuple[str, ...]) -> str:
     return ", and ".join([f"record(..., {flags}){grad} measures it", *reasons])
 
 
-def annotation(which: str | Annotation) -> Annotation:
-    """The annotation *which*, given itself or by name.
-
-    Raises:
-        UnknownAnnotation: No annotation has this name.
-    """
-    return which if isinstance(which, Annotation) else by_name(which)
-
-
-def by_name(name: str) -> Annotation:
-    """The annotation of this name.
+def by_name(name: str | Annotation) -> Annotation:
+    """The annotation of this name, or given itself.
 
     Raises:
         UnknownAnnotation: No annotation has this name; the message lists the known ones.
     """
+    if isinstance(name, Annotation):
+        return name
     known = {item.name: item for item in ANNOTATIONS}
     if isinstance(name, str) and name in known:
         return known[name]

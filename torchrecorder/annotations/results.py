@@ -11,7 +11,7 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.places import op_name, scope_name
-from torchrecorder.annotations.registry import annotation, by_name, numbers_of, unmeasured
+from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
 from torchrecorder.checks import LIST, check_one, one_of, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
@@ -90,7 +90,7 @@ def top(
         InvalidArgument: *n* or *by* is invalid, or there are such numbers by others alone, such as
             those of parameters by module.
     """
-    numbers = annotation(name).on(recording)
+    numbers = by_name(name).on(recording)
     if is_unmeasured(numbers):
         raise UnknownAnnotation(unmeasured(numbers))
     check_one("n", n, whole_number(0))
@@ -159,10 +159,7 @@ def table(
 
 
 def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list[str]:
-    """*members* without the parameters and buffers of submodules.
-
-    Scopes stay if numbers cannot be combined, because they have the number of their output.
-    """
+    """*members* without those of submodules; scopes stay if numbers cannot be combined."""
     recording = numbers.owned.recording
     calls = frozenset(ids) if numbers.annotation.merge is not None else frozenset()
     found = [member for member in members if member not in calls or member in numbers.by_node]

@@ -96,8 +96,7 @@ def training_memory(recording: RecordedRun, optimizer: Union[str, int] = "adamw"
 
 
 def _most_at_once(recording: RecordedRun, saved: Mapping[str, float]) -> int:
-    """The maximum number of saved bytes at one time: the last run of a grad node releases what it
-    saved."""
+    """The most bytes saved at one time: the last run of a grad node releases what it saved."""
     begins = {node: _made_at(recording, node) for node in saved}
     ends = {
         run.run: recording.ops[run.op].index

@@ -157,8 +157,7 @@ class BoxCaptions:
             yield NOW[change.kind]
 
     def _former(self, change: Change) -> str:
-        """The former name of a renamed scope, with its path if the path differs too; of an op the
-        former place."""
+        """The former name of a scope, with its path if that differs too; of an op the place."""
         if change.kind is not ChangeKind.RENAMED:
             return ""
         old = self.before.scopes.get(ScopeId(change.before or ""))

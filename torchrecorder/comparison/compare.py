@@ -135,8 +135,7 @@ class _Comparer:
     # The result and the scopes ----------------------------------------------------------
 
     def _result(self) -> Iterator[PlacedChange]:
-        """Different outputs of the run; not if its outermost calls match, which list theirs, or
-        where the steps that computed them are listed themselves."""
+        """Different outputs of the run, unless the calls or steps that return them are listed."""
         roots = [self.matching.scopes.get(root) for root in self.before.roots]
         if roots == list(self.after.roots):
             return
@@ -196,8 +195,7 @@ class _Comparer:
                 yield self.edge_match.instead(RETURNS, slot, twin, old.id, new.id)
 
     def _renamed(self, old: Scope, new: Scope) -> bool:
-        """Whether a scope has another name, or its parent is not the counterpart of its parent, so
-        that it has another path."""
+        """Whether a scope has another name, or another path because of its parent."""
         if old.kind is ScopeKind.MODULE and old.path and old.path == new.path:
             return False
         if old.parent is None or new.parent is None:
@@ -214,8 +212,7 @@ class _Comparer:
 
     @cached_property
     def _wrappers(self) -> Mapping[ScopeId, ScopeId]:
-        """For each scope in a wrapper, the scope that corresponds to its wrapper: itself, or a
-        wrapper."""
+        """For each scope in a wrapper, what corresponds to its wrapper: itself, or a wrapper."""
         removed = {inner: outer for outer, inner in self.matching.held(added=False).items()}
         return {**{scope: scope for scope in self.matching.wrapped}, **removed}
 
@@ -317,8 +314,7 @@ class _Comparer:
         return around in scopes and around not in self.replaced[recording is self.after]
 
     def _removed_places(self) -> Mapping[str, float]:
-        """The position of each removed step in the second run: directly after the last matched step
-        that ran before it."""
+        """The place of each removed step in the second run: after the matched step before."""
         steps: list[Scope | Op] = [*self.before.scopes.values(), *self.before.ops.values()]
         removed: dict[str, float] = {}
         last = -1.0

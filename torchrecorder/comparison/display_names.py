@@ -104,8 +104,7 @@ class DisplayNames:
         return f"result {given.index(value) + 1} of {name}" if several else name
 
     def _argument(self, value: ValueId, reader: ScopeId | None) -> str:
-        """*layers.0: x*: the argument with which a numbered module was given a tensor that it did
-        not compute; its siblings have the same. Empty for others."""
+        """*layers.0: x*: the argument by which a numbered module got a tensor; empty for others."""
         found = self.recording.scopes[reader] if reader is not None else None
         if found is None or not INDEX.search(found.path):
             return ""

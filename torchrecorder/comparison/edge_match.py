@@ -64,8 +64,7 @@ class EdgeMatch:
         return self._returned_by(self.matching.wrapped)
 
     def _returned_by(self, pairs: Mapping[ScopeId, ScopeId]) -> ReturnedPairs:
-        """Pairs of values that matched scopes return at the same position, with the second
-        scope."""
+        """Pairs of values that matched scopes return at one position, with the second scope."""
         returned: dict[tuple[ValueId, ValueId], list[ScopeId]] = {}
         for left, right in pairs.items():
             outputs = self.before.scopes[left].outputs, self.after.scopes[right].outputs

@@ -90,8 +90,7 @@ class Marks:
         return MappingProxyType({node: tuple(dict.fromkeys(text)) for node, text in notes.items()})
 
     def _nodes(self, change: Change) -> Iterator[str]:
-        """The node of the overlay that a change is about; for a value, also the op that computes
-        it; for a module, all of its calls. None for changes of the run as a whole."""
+        """The nodes of a change: the op that computes a value too, all calls of a module."""
         if change.after is None:
             yield f"{GONE}{change.before}"
         elif change.after:

@@ -101,8 +101,7 @@ class _Matcher:
         self._models()
 
     def _models(self, *, sure: bool = False) -> None:
-        """Match the outermost scopes, of any class, if each run has only one. If *sure*, they must
-        have many common modules, or one model must be part of the other."""
+        """Match the outermost scopes of runs with one; if *sure*, with much in common only."""
         a, b = self.a.recording, self.b.recording
         if len(a.roots) != 1 or len(b.roots) != 1:
             return
@@ -124,8 +123,7 @@ class _Matcher:
                     waiting.extend(self._pair(left, right))
 
     def _pair(self, a: Scope, b: Scope) -> Iterator[tuple[ScopeId, ScopeId]]:
-        """Match two scopes in the same place, or a scope with the contents of a wrapper. Return the
-        pair if their contents can be matched too."""
+        """Match two scopes, or one with the contents of a wrapper, and return comparable pairs."""
         left, right = unwrapped(a, b, self.a.inside, self.b.inside)
         if (left, right) != (a, b):
             self.wrapped[a.id] = b.id
@@ -151,8 +149,7 @@ class _Matcher:
     def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[IndexPair]:
         """Pairs of indices in their common order.
 
-        Where a step runs more often on one side, such as a ReLU that a block calls once more, its
-        equal calls may be others than those in the same place. Then such steps are matched last, if
+        Steps that run more often on one side, such as a ReLU called once more, are matched last if
         more steps match in this way.
         """
         pairs = self._between([], a, b)
@@ -190,8 +187,7 @@ class _Matcher:
         return align([key(self.a, step) for step in a], [key(self.b, step) for step in b])
 
     def _is_replaced(self, a: Scope | Op, b: Scope | Op) -> bool:
-        """Whether two steps between matched steps correspond: any op, function or optimizer does,
-        and a module with much in common."""
+        """Whether two steps between matched ones correspond; modules need much in common."""
         if isinstance(a, Scope) and isinstance(b, Scope):
             if a.kind is b.kind is not ScopeKind.MODULE:
                 return True
@@ -199,8 +195,7 @@ class _Matcher:
         return isinstance(a, Op) and isinstance(b, Op)
 
     def _anywhere(self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Iterator[StepPair]:
-        """Scopes in another order, matched by name and class, by their contents, by the name of an
-        attribute, and by the contents of those with weights under any name."""
+        """Scopes in another order, by name and class, by contents, by attribute, by weights."""
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
         for key in (named, made_alike, called, weighted):
@@ -266,8 +261,7 @@ class _Matcher:
             self.values.add(value, other)
 
     def _moved_ops(self) -> None:
-        """Match ops that do the same with the same tensors, in another order, then in another
-        scope."""
+        """Match ops that do the same with the same tensors, in another order or another scope."""
         a, b = self.a.recording, self.b.recording
         replaced = set[Any](), set[Any]()
         for scope, other_scope in self.scopes.there.items():
@@ -311,8 +305,7 @@ class _Matcher:
         return b.scopes[self.scopes.there[step.id]].parent if step.id in self.scopes.there else None
 
     def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
-        """The outputs of two ops in their order, or in that of lists of inputs with as many
-        elements; weights, gradients and states by the weights that they belong to."""
+        """Pairs of outputs: of weights by weight, of lists as their inputs, others in order."""
         mine, others = self.a.weights_of, self.b.weights_of
         twins: dict[tuple[ValueId | None, str], list[ValueId]] = {}
         for value in reversed(new.outputs):
@@ -368,8 +361,7 @@ def _written(recording: RecordedRun, scope: ScopeId) -> Iterator[Slot]:
 
 
 def _moved_path(path: str, paths: Mapping[str, str]) -> str:
-    """The path in the second recording of a module of the first. *paths* are those of matched
-    modules; the innermost one around the module counts."""
+    """The path in the second run of a module; *paths*: those of matched modules around it."""
     around, rest = path, ""
     while around not in paths:
         if not around:

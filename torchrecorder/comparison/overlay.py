@@ -131,8 +131,7 @@ class _Merger:
 
     @cached_property
     def _other_results(self) -> frozenset[ValueId]:
-        """Results of ops that only the first recording has, where the second one has the result of
-        another op in their place."""
+        """Results of removed ops that another op computes in the second recording."""
         return frozenset(
             value for op in self.before.ops.values()
             if op.id not in self.counterparts and op.scope not in self.replaced
@@ -176,8 +175,7 @@ class _Merger:
         return inside
 
     def _behind(self) -> dict[tuple[str | None, str | None], list[Scope | Op]]:
-        """Removed steps, by their scope and the step before them there; in a removed frame, with
-        its contents."""
+        """Removed steps by scope and the step before; in a removed frame, with its contents."""
         behind: dict[tuple[str | None, str | None], list[Scope | Op]] = {}
         last_inside = {outer: held for held, outer in self.frames.items()}
         for scope, steps in self.before.children.items():
@@ -226,8 +224,7 @@ class _Merger:
         )
 
     def _alone(self, values: Iterable[ValueId]) -> tuple[ValueId, ...]:
-        """The values that only the first recording has, or that another op computes in the second;
-        an op of the second one computes the others."""
+        """Values that only the first recording has, or that another op computes in the second."""
         return tuple(
             ValueId(GONE + value) for value in values
             if value not in self.counterparts or value in self._other_results
@@ -275,8 +272,7 @@ class _Merger:
     def _instead(
         self, ops: Mapping[OpId, Op], made: Mapping[ValueId, int]
     ) -> Mapping[tuple[str, str], ValueId]:
-        """The former inputs of matched ops that match the new ones only outside of a module, and
-        the former outputs of the run."""
+        """Former inputs that match the new only outside of a module, and former outputs."""
         found: dict[tuple[str, str], ValueId] = {}
         for number, (old, new) in enumerate(zip(self.before.outputs, self.after.outputs)):
             if self._former_id(old.value) != new.value:
@@ -317,8 +313,7 @@ class _Merger:
         after: Collection[ValueId],
         reader: ScopeId | None,
     ) -> Slot:
-        """An input of the first recording in the overlay: the input of *new* that matches it in the
-        scope *reader*, or else itself."""
+        """A former input in the overlay: the one of *new* that matches in *reader*, or itself."""
         old = Slot(old_slot.name, self._new_id(old_slot.value))
         if old.value in after:
             return old
@@ -335,8 +330,7 @@ class _Merger:
 
     @cached_property
     def _memory(self) -> Mapping[int, int]:
-        """The overlay number of each storage of the first run: that of the counterpart of its first
-        value, or one that the second run does not use."""
+        """The number of each storage of the first run: of its first value's twin, or a new one."""
         unused = count(1 + max((value.storage for value in self.after.values.values()), default=-1))
         found: dict[int, int] = {-1: -1}
         for value in self.before.values.values():

@@ -74,8 +74,7 @@ class Rewirings:
         return right.index, Change(ChangeKind.REWIRED, left.id, right.id, where, text, follows)
 
     def _follows(self, read: RewiredInput) -> bool:
-        """Whether one run has more steps between the tensor and its reader, and nothing else
-        differs; or whether a step that only one run has computes an input that only it has."""
+        """Whether it follows from steps that only one run has, before the reader."""
         _, new, slot, twin = read
         matched, there = self.matching.ops.keys(), self._matched_there
         if slot is None or twin is None:
@@ -94,8 +93,7 @@ class Rewirings:
         return set(self.matching.ops.values())
 
     def _module(self, read: RewiredInput) -> tuple[ScopeId, ScopeId] | None:
-        """The outermost matched scopes around the reader in which neither value is made, and in
-        which all readers of one value read the other instead. None if there are none."""
+        """The outermost matched scopes around the reader, if all in them read the other value."""
         if read.pair is None:
             return None
         left, right = self.blocked(read.pair)
@@ -124,8 +122,7 @@ class Rewirings:
 
 
 def _makers(recording: RecordedRun, value: ValueId, rewired: set[OpId]) -> set[ScopeId]:
-    """The scopes in which *value* is made, or read by other ops than the *rewired* ones. What no op
-    computed is made in the outermost scopes; weights are read where they are used."""
+    """The scopes in which *value* is made, or read by other ops than the *rewired* ones."""
     found = recording.values[value]
     if found.role in STORED:
         return set(recording.scopes)

@@ -44,8 +44,7 @@ class Side:
 
 
 def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
-    """All facts about a step, except the origin of the inputs of an op; with or without the
-    *indices* of modules in containers."""
+    """All facts about a step but the origin of its inputs; *indices*: those in containers too."""
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
         return function(step), step.arguments, len(step.inputs), shapes

@@ -35,8 +35,7 @@ class TensorChanges:
             yield from self._own(left, right)
 
     def _modules(self) -> Iterator[PlacedChange]:
-        """Changes of modules without calls, except those in replaced modules, and containers of
-        modules with calls."""
+        """Changes of modules without calls, except those in replaced modules and containers."""
         hidden = [(left, right) for left, right in self.matching.modules.items()
                   if not self._has_lines(self.after.modules[right])]
         for added, recording, known in (

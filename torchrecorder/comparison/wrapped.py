@@ -54,8 +54,7 @@ class InnerModules:
                     yield found
 
     def _is_like(self, found: Scope, scope: Scope, other: InnerModules) -> bool:
-        """Whether two modules of one class have many common modules in them, or none and the same
-        weights."""
+        """Whether two modules of one class have many common modules, or none and equal weights."""
         own, names = self.names(found), other.names(scope)
         if own and names:
             return 2 * len(names & own) >= min(len(names), len(own))

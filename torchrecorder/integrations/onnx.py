@@ -180,10 +180,7 @@ class _EventWriter:
         )
 
     def _read(self, name: str) -> ValueId:
-        """The value of this name.
-
-        A parameter belongs to the module in its name, otherwise to the scope of its first reader.
-        """
+        """The value of this name; a parameter is of the module in it, or its first reader's."""
         if name in self.values:
             return self.values[name]
         if name not in self.stored:

@@ -73,10 +73,7 @@ def assert_budgets() -> Callable[..., Recording]:
 
 
 def _seen_from_outside(function: Callable[P, Recording]) -> Callable[P, Recording]:
-    """*function*, with exceptions whose tracebacks have no frames of this package.
-
-    Frames of the model and of PyTorch are kept.
-    """
+    """*function*, with exceptions whose tracebacks have no frames of this package."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> Recording:

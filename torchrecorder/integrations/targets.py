@@ -144,11 +144,7 @@ class Target:
         return self.path.lower().endswith(SUFFIXES)
 
     def _as_it_is(self, recording: Recording, effective: Collection[str]) -> Recording:
-        """*recording*; warns about flags that only apply to a model.
-
-        Args:
-            effective: The names of the options that had an effect when it was made.
-        """
+        """*recording*; warns about flags without effect, which are those not in *effective*."""
         values = {name: getattr(self, name) for name in TARGET_OPTIONS if name not in effective}
         options = {name: TARGET_OPTIONS[name] for name in values}
         unused = [

@@ -86,8 +86,7 @@ def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
 
 
 class _FailureSearch:
-    """Searches the operations before the failure for its cause; *call* is the failed ``backward()``
-    or ``grad()``."""
+    """Searches the operations before the failure of *call* (``backward()``, ``grad()``)."""
 
     def __init__(self, recording: RecordedRun, failure: Failure, call: Op) -> None:
         self.recording = recording
@@ -139,8 +138,7 @@ class _FailureSearch:
         return FailedBackward("modified in place", text, tuple(ops.values()), captions)
 
     def _saved(self, op: Op) -> list[ValueId]:
-        """The tensors that *op*, or the custom function around it, may have saved; if possible,
-        only those of the shape in the message."""
+        """The tensors that *op*, or its custom function, may have saved; of the right shape."""
         found = [*(slot.value for slot in op.inputs), *op.outputs]
         function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         if function is not None:
@@ -199,8 +197,7 @@ class _FailureSearch:
     # An earlier pass freed the graph ----------------------------------------------------
 
     def freed(self) -> FailedBackward | None:
-        """The earlier pass that ran the node, and the ops that read results from before that
-        pass."""
+        """The earlier pass that ran the node, and the ops that read results from before it."""
         runs = [
             run.run for run in self.recording.grad_runs
             if run.grad == self.failure.grad and not run.failed
@@ -227,8 +224,7 @@ class _FailureSearch:
         return FailedBackward("graph freed", text, (first, *others.values()), captions)
 
     def _across(self, first: Op) -> Iterator[tuple[Op, ValueId]]:
-        """The operations after *first* that read an earlier tensor; through them, the pass reached
-        the failed node."""
+        """The ops after *first* that read an earlier tensor through which the pass failed."""
         needed = needed_for(self.roots, self.forward)
         failed = [self.failure.grad] if self.failure.grad is not None else []
         leading = leading_to(self.recording, failed)

@@ -21,30 +21,17 @@ from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, w
 
 
 class Digest(NamedTuple):
-    """The digest of one process.
+    """The digest of one process."""
 
-    Attributes:
-        name: The name of its recording.
-        rank: The process.
-        exact: Hash of its operations and the sizes of their tensors.
-        similar: Hash of its operations, without sizes.
-        sent: Its communications, in run order.
-        parameter_bytes: The size of its part of the parameters.
-        seconds: Its run time; None if unknown.
-        failure: The exception that ended the run, or the place that an unfinished run had reached;
-            empty if none.
-        waits_in: The index of the communication that it waited for then; None if none.
-    """
-
-    name: str
+    name: str  # of its recording
     rank: Rank
-    exact: str
-    similar: str
-    sent: CommunicationColumns
-    parameter_bytes: int
-    seconds: float | None
-    failure: str
-    waits_in: int | None
+    exact: str  # hash of its operations and the sizes of their tensors
+    similar: str  # hash of its operations, without sizes
+    sent: CommunicationColumns  # in run order
+    parameter_bytes: int  # of its part of the parameters
+    seconds: float | None  # its run time
+    failure: str  # the exception that ended the run, or the place that an unfinished run reached
+    waits_in: int | None  # the index of the communication that it waited for then
 
 
 class Program(NamedTuple):
@@ -176,8 +163,7 @@ def _structure(recording: RecordedRun, *, sizes: bool) -> Iterator[Any]:
 def _input_keys(recording: RecordedRun) -> Callable[[ValueId], Any]:
     """Returns a function that gives the key of an input of an op.
 
-    If an op has several outputs, each rank may read a different one, as with ``chunk``. So the key
-    of such an input is its producer and a number in the order of reading.
+    Each rank may read another output of one op, as with ``chunk``: they are numbered as read.
     """
     read: dict[OpId, dict[ValueId, int]] = {}
 
@@ -193,10 +179,7 @@ def _input_keys(recording: RecordedRun) -> Callable[[ValueId], Any]:
 
 
 def _relative(communications: CommunicationColumns, rank: Rank) -> list[tuple[str, int, int]]:
-    """For each communication, the purpose and size of its group and its peer relative to *rank*.
-
-    They are equal for ranks with corresponding groups and peers.
-    """
+    """The purpose and size of the group and the relative peer of each communication."""
     known: dict[tuple[int, int, bool], tuple[str, int, int]] = {}
     messages = [kind.communication.tag >= 0 for kind in communications.kinds]
     found = []

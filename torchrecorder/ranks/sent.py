@@ -38,25 +38,15 @@ class Sent(NamedTuple):
 
 
 class CommunicationColumns(NamedTuple):
-    """The communications of one process, in run order.
+    """The communications of one process, in run order, by their rank-specific fields."""
 
-    Attributes:
-        kinds: Each communication without its rank-specific fields.
-        names: The names of the process groups of this process.
-        group: For each, the index of its group in *names*.
-        order: For each, its number in the group.
-        peer: For each, the rank it communicates with; -1 without one.
-        seconds: For each, its duration; NaN if unknown.
-        blocked: For each, the time that the program was blocked by it; NaN if unknown.
-    """
-
-    kinds: tuple[Sent, ...]
-    names: tuple[str, ...]
-    group: array[int]
-    order: array[int]
-    peer: array[int]
-    seconds: array[float]
-    blocked: array[float]
+    kinds: tuple[Sent, ...]  # without these fields
+    names: tuple[str, ...]  # of the process groups of this process
+    group: array[int]  # the index in *names*
+    order: array[int]  # the number in the group
+    peer: array[int]  # the rank it communicates with; -1 without one
+    seconds: array[float]  # its duration; NaN if unknown
+    blocked: array[float]  # the time that it blocked the program; NaN if unknown
 
     @staticmethod
     def from_columns(

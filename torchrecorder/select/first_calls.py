@@ -24,17 +24,11 @@ Path = tuple[str, ...]
 
 
 class _NewParent(NamedTuple):
-    """The new position of a scope.
-
-    Attributes:
-        parent: The scope around it.
-        chain: The function calls around it.
-        before: A position in the run order.
-    """
+    """The new position of a scope: the scope and the function calls around it."""
 
     parent: ScopeId | None
     chain: Chain
-    before: float
+    before: float  # a position in the run order
 
 
 def with_first_calls(recording: RecordedRun) -> tuple[RecordedRun, Mapping[str, Chain]]:
@@ -123,8 +117,7 @@ class _FirstCalls:
         return len(path)
 
     def _readers(self, scope: ScopeId) -> Iterator[Path]:
-        """The paths of all readers of the tensors that *scope* creates; none if it reads other
-        tensors itself."""
+        """The paths of all readers of what *scope* creates; none if it reads other tensors."""
         recording, ops = self.recording, self.recording.ops
         inside = {*ops_inside(recording, [scope])}
         read = (recording.values[slot.value].producer for op in inside for slot in ops[op].inputs)

@@ -123,10 +123,9 @@ def _reached(recording: RecordedRun, graph: nx.MultiDiGraph, name: str) -> set[O
 
 
 def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
-    """The ops that compute inputs of *kept* ops from parameters and buffers only.
+    """The ops that compute inputs of *kept* ops from parameters and buffers only, as a reshape.
 
-    An example is a scale that is reshaped before a multiplication. Only ops in or below the scope
-    that reads the result count: a network may begin with a parameter.
+    Only ops in or below the scope of the reader count: a network may begin with a parameter.
     """
     alone: set[OpId] = set()
     for op in recording.ops.values():
@@ -173,8 +172,7 @@ def _named(recording: RecordedRun, name: str) -> list[ValueId]:
 
 
 class _Selection:
-    """Builds the recording of a subset of the ops, and of the scopes *shown*, which may be empty;
-    *roots* are at the top."""
+    """The recording of the *kept* ops and of the scopes *shown*; *roots* are at the top."""
 
     def __init__(
         self,
@@ -255,10 +253,7 @@ class _Selection:
         }
 
     def _inputs(self) -> tuple[Slot, ...]:
-        """Values from outside, with the names of the arguments of the scope or of their producers.
-
-        Updated weights and buffers are no inputs: they belong to their modules.
-        """
+        """Values from outside with their arguments' or producers' names; no weights and buffers."""
         scopes, values = self.whole.scopes, self.whole.values
         given = {slot.value: slot.name for root in self.roots for slot in scopes[root].inputs}
         read = (slot.value for op in self.ops.values() for slot in op.inputs)

@@ -113,11 +113,9 @@ class _Grouping:
         return len(self.calls_around.chain(scope))
 
     def _chain(self, item: Scope | Op) -> Chain:
-        """The function calls around an item. For an item that loads a batch, those that its readers
-        share.
+        """The function calls around an item; for one that loads a batch, those of its readers.
 
-        Many programs load a batch ahead, in the function that returns the previous one. Items that
-        load a batch that nothing reads are in no group.
+        Many programs load a batch ahead, in the function that returns the previous one.
         """
         if item.id in self.made_before:
             return self.made_before[item.id]
@@ -173,8 +171,7 @@ class _Grouping:
     def _group_updates(self, step: Scope, items: Sequence[Scope | Op]) -> None:
         """Group the optimizer's own operations between calls in its *step*, if there are any.
 
-        Only these have the source line of the step. If the recording began inside a closure, what
-        the closure computes is in no function call either.
+        Only these have the source line of the step: a closure may be in no function call either.
         """
         depth = self._depth(step.id)
 

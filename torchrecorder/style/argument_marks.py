@@ -45,15 +45,10 @@ CHOICE = {"condition": "if", "self": "then", "input": "then", "other": "else"}
 
 
 class Mark(NamedTuple):
-    """A mark at the head of a line.
+    """A mark at the head of a line."""
 
-    Attributes:
-        text: The small name; may be empty.
-        place: The index of the argument; negative if the mark is always drawn.
-    """
-
-    text: str = ""
-    place: int = -1
+    text: str = ""  # the small name
+    place: int = -1  # the index of the argument; negative if the mark is always drawn
 
 
 def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:

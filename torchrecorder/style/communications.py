@@ -61,9 +61,7 @@ class CommunicationCaptions:
     def _usual(
         self, sent: Mapping[ScopeId, list[Communication]], scopes: Sequence[ScopeId]
     ) -> list[str]:
-        """The messages of most *scopes* that send any, and how many scopes send each kind: in the
-        last line if it is the same number, else behind each.
-        """
+        """The messages of most *scopes* that send any, and how many scopes send each kind."""
         if sent.keys().isdisjoint(scopes):
             return []
         kinds = [_by_kind(sent.get(scope, ()), self.purposes) for scope in scopes]

@@ -41,14 +41,9 @@ ACTIVATIONS = {
 
 
 class Layer(NamedTuple):
-    """One layer inside a closed module.
+    """One layer inside a closed module: its family and its caption."""
 
-    Attributes:
-        family: Its family; only ``weights``, ``norm`` and ``activation`` make a caption.
-        text: Its caption.
-    """
-
-    family: str
+    family: str  # only weights, norm and activation make a caption
     text: str
 
 

@@ -29,17 +29,13 @@ MAX_LINE_LENGTH = 34
 class DiffCaption:
     """The text about the difference of one node.
 
-    Attributes:
-        own: Lines about itself.
-        inside: For a closed module, lines about its contents.
-        former: Its name in the first run, if that was different.
-        pieces: Pieces of the other lines of a closed module, each with what takes its place, such
-            as ``"2 → 3 × BasicBlock"`` for ``"3 × BasicBlock"``.
+    *pieces* of the other lines of a closed module are replaced, such as ``"3 × BasicBlock"`` by
+    ``"2 → 3 × BasicBlock"``.
     """
 
     own: tuple[str, ...] = ()
-    inside: tuple[str, ...] = ()
-    former: str = ""
+    inside: tuple[str, ...] = ()  # about the contents of a closed module
+    former: str = ""  # the other name in the first run
     pieces: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -190,8 +186,7 @@ class DiffColors:
         return replace(shape, label=captioned(shape.label, told, closed=True))
 
     def _framed(self, group: Group, cluster: Cluster, view: View, theme: Theme) -> Group:
-        """The frame of a cluster in the color of its mark, with its own difference. The former name
-        is added only for a single cluster."""
+        """The frame of a cluster in its color, with its difference and, if single, former name."""
         told = self.captions(cluster.id)
         if told is not None:
             around = view.nesting.around(cluster.id)
@@ -220,8 +215,7 @@ class DiffColors:
 
 
 def _counterparts(box: Box, view: View) -> Iterator[str]:
-    """The scope, op or value of *box*, and of the siblings or repeats that it stands for: its
-    members at the same depth in the run with the same class or name."""
+    """The node of *box*, and those of the siblings or repeats that it stands for."""
     kind = _kind(box.id, view.recording)
     if kind is None:
         yield box.id
@@ -255,8 +249,7 @@ def _tinted(look: Look, mark: str, theme: Theme) -> Look:
 
 
 def _outlined(look: Look, mark: str, theme: Theme) -> Look:
-    """*look* in the color of the mark. Removed parts are also dashed, so that they differ without
-    color."""
+    """*look* in the color of the mark; removed parts are dashed, to differ without color too."""
     stroke = mix(HUES.get(mark, HUES[""]), theme.ink, 0.2)
     dash = "dashed" if mark == "removed" else look.dash
     return replace(look, stroke=stroke, dash=dash, width=max(look.width, 1.8))

@@ -33,18 +33,11 @@ KINDS = ("part", "size", "setting", "wiring")
 
 
 class Facet(NamedTuple):
-    """One difference.
+    """One difference, with a short text about it."""
 
-    Attributes:
-        kind: ``"part"``, ``"size"``, ``"setting"`` or ``"wiring"``.
-        title: Its name.
-        values: One per repeat; may be empty.
-        brief: A short text.
-    """
-
-    kind: str
+    kind: str  # one of `KINDS`
     title: str
-    values: tuple[str, ...]
+    values: tuple[str, ...]  # one per repeat; may be empty
     brief: str
 
 
@@ -328,8 +321,7 @@ def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
 
 
 def _surroundings(repeats: Sequence[_Repeat], made: Collection[ValueId]) -> Iterator[Facet]:
-    """Arguments from outside that only some siblings have, or with several sources. The siblings
-    together *made* the other tensors."""
+    """Arguments that only some siblings have or with several sources, not *made* by siblings."""
     arguments = [_arguments(repeat.scope) for repeat in repeats]
     for name in dict.fromkeys(name for item in arguments for name in item):
         values = [item.get(name, ()) for item in arguments]

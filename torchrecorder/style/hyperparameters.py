@@ -273,8 +273,7 @@ def _short_text(cls: str, name: str, text: str, kernel: str) -> str:
 
 
 def _pieces(title: str, text: str) -> str:
-    """*split size 4*, *split sizes 4, 4, 1* or, in few letters, *sizes 512, 512, 64*; for places
-    to cut, *at 4, 8*."""
+    """*split size 4*, *split sizes 4, 4, 1*, shorter *sizes 512, 64*; for places, *at 4, 8*."""
     if title == "sections" and text.startswith("("):
         return f"at {text.strip('(,)')}"
     plain = unify(text, ", ")

@@ -159,8 +159,7 @@ def names(siblings: tuple[str, ...]) -> str:
 
 
 def _apart(siblings: Sequence[str]) -> str:
-    """Names that differ in one number, if these numbers are not consecutive: all of a few names,
-    otherwise as many as show their distance. Empty for other names."""
+    """Names that differ in one number, if those are not consecutive; empty for other names."""
     split = [_DIGITS.split(name) for name in siblings]
     if len({*map(len, split)}) > 1:
         return ""
@@ -219,8 +218,7 @@ def several(values: tuple[str, ...]) -> str:
 
 
 def _range(numbers: Sequence[str]) -> str:
-    """The first and last of monotonic numbers or slices; otherwise the smallest and largest
-    number."""
+    """The ends of monotonic numbers or slices; otherwise the smallest and largest number."""
     if ":" in "".join(numbers):
         return numbers[0] if len({*numbers}) == 1 else f"{numbers[0]} … {numbers[-1]}"
     low, high = min(numbers, key=float), max(numbers, key=float)

@@ -101,8 +101,7 @@ def _repeated(
 ) -> list[int]:
     """The indices of labels that only repeat the shape of all inputs of their tail.
 
-    A tensor keeps its label if several boxes read it, unless it is a sum or product, and if it is
-    one of several results.
+    A tensor that several boxes read keeps its label, unless it is a sum or product.
     """
     labeled: dict[str, list[int]] = {}
     for number in texts:
@@ -128,11 +127,7 @@ def counted(flow: FlowKind, number: int) -> str:
 
 
 def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], int]:
-    """The number of values of each flow from one repeat of a box to all repeats of its readers.
-
-    The names of weights and gradients tell several repeats apart: a reader after a loop may read
-    those of its last iteration.
-    """
+    """The number of values of each flow from one repeat of a box to all repeats of its readers."""
     found: dict[tuple[str, FlowKind], set[object]] = {}
     folded: set[tuple[str, FlowKind]] = set()
     for bundle in drawn:
@@ -156,8 +151,7 @@ def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], 
 
 
 def _tensor_of(recording: RecordedRun, item: ValueId) -> object:
-    """The name of a weight or gradient, of which each write or repeat has a new value; else its
-    memory."""
+    """The name of a weight or gradient, whose value changes with each write; else its memory."""
     value = recording.values[first_in_memory(recording, item)]
     return value.names or (value.storage if value.storage != NO_STORAGE else item)
 
@@ -175,10 +169,7 @@ def _given(recording: RecordedRun, members: Collection[str], flow: FlowKind) -> 
 
 
 def _of_tensors(view: View, bundle: Bundle, captions: Captions, others: Iterable[ValueId]) -> str:
-    """The shape on a line; for several tensors, their number and common shape.
-
-    *others* are the tensors that the repeats at its head read instead.
-    """
+    """The shape of the tensors on a line and their number; *others*: what repeats read instead."""
     by_value = {arrow.value: arrow for arrow in bundle.arrows}
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
     if texts[0]:
@@ -208,10 +199,7 @@ def _reads(view: View) -> BoxReads:
 
 
 def _read_by_repeats(view: View, bundle: Bundle, reads: BoxReads) -> Sequence[ValueId]:
-    """The results of the tail that the repeats at the head of a line read, if these differ.
-
-    If the tail is in a loop, the results of the first iteration.
-    """
+    """The results that repeats at the head read, if these differ; of the first iteration."""
     tail, head = view.boxes[bundle.first.tail], view.boxes[bundle.first.head]
     copies = view.copies(tail)
     if not head.instances and view.copies(head) <= copies:
@@ -233,8 +221,7 @@ def _call_of(view: View, box: str, item: ValueId) -> str | None:
 
 
 def _made_at(recording: RecordedRun, value: ValueId) -> tuple[int, int]:
-    """The position in the run of the op that computed *value*, and the index of the value in its
-    results."""
+    """The run order of the op that computed *value*, and the index in its results."""
     op = recording.ops.get(OpId(recording.values[value].producer or ""))
     return (op.index, op.outputs.index(value)) if op is not None else (-1, 0)
 

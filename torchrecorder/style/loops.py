@@ -38,8 +38,7 @@ def next_round(view: View, back: Iterable[Arrow]) -> str:
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
-    """A text for each value: the name of its argument in the next iteration, or its shape; then the
-    other kinds of tensors."""
+    """The name of the argument in the next round for each value, or its shape; then other kinds."""
     flows, kinds = FlowClassifier(view), set[FlowKind]()
     values, names = dict[object, Value](), dict[object, str]()
     for arrow in arrows:
@@ -60,11 +59,7 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
 
 
 def _argument(view: View, arrow: Arrow) -> str:
-    """The argument that receives the value of *arrow*: that of the outermost call around its head,
-    or else of the head.
-
-    The head may be in the first iteration, which reads another value there.
-    """
+    """The argument of the outermost call, else of the head, that receives the value of *arrow*."""
     recording = view.recording
     head = recording.ops.get(OpId(arrow.head)) or recording.scopes.get(ScopeId(arrow.head))
     if head is None:
@@ -78,8 +73,7 @@ def _argument(view: View, arrow: Arrow) -> str:
 
 
 def _in_round(view: View, arrow: Arrow) -> Sequence[ScopeId]:
-    """The scopes around the head of *arrow* that are inside the loop, innermost first: in the
-    innermost fold of both ends, or around the head alone."""
+    """The scopes around the head of *arrow* that are inside the loop, innermost first."""
     tail, head = (view.boxes[end].cluster for end in (arrow.tail, arrow.head))
     common = {*view.nesting.around(tail)}
     folds = (

@@ -77,8 +77,7 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
 
 
 def _of_first(recording: RecordedRun, item: str, value: ValueId) -> ValueId:
-    """The output of *item*, the first of equal siblings, that corresponds to *value* of another
-    one."""
+    """The output of *item*, the first of equal siblings, for *value* of another one."""
     own = results(recording, item)
     if not own or value in own:
         return value

@@ -98,8 +98,7 @@ def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
 
 
 def _lane(recording: RecordedRun, step: Scope) -> str:
-    """The prefix of names in the lane (rank) of a joined recording in which *step* ran; else
-    empty."""
+    """The prefix of names in the lane (rank) of a joined recording in which *step* ran, or ""."""
     outermost = recording.scopes[recording.within(step.id)[-1]]
     is_lane = outermost.kind is ScopeKind.FUNCTION and outermost.path
     return f"{outermost.path}." if is_lane else ""
@@ -120,8 +119,7 @@ def _for_modules(
 
 
 def _weights(recording: RecordedRun, step: Scope, prefix: str) -> frozenset[str]:
-    """The dotted names, without *prefix*, of the parameters whose values or gradients *step*
-    reads."""
+    """The names, without *prefix*, of the parameters whose values or gradients *step* reads."""
     read = {
         slot.value
         for op in ops_inside(recording, [step.id])
@@ -136,8 +134,9 @@ def _weights(recording: RecordedRun, step: Scope, prefix: str) -> frozenset[str]
 
 
 def _modules(names: Set[str], every: Iterable[str]) -> tuple[str, ...]:
-    """The modules with the weights *names*: their common path if there is one, else modules of the
-    root. A module stands for its submodules if all of its weights among *every* are included.
+    """The common path of the weights *names*, or modules of the root.
+
+    A module stands for its submodules if all of its weights among *every* are included.
     """
     paths = [name.split(".")[:-1] for name in sorted(names)]
     if not all(paths):

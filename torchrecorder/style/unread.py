@@ -70,11 +70,7 @@ def _ops_of(view: View, box: Box) -> list[Op]:
 
 
 def _readers(view: View, box: Box, drawn: Set[str]) -> str:
-    """The hidden operations that read the results of an idle box, as a caption.
-
-    Other iterations of a loop are no hidden operations if a box stands for them too: *drawn* are
-    the members of all boxes.
-    """
+    """The hidden operations that read an idle box, as a caption; *drawn*: members of all boxes."""
     recording = view.recording
     results = (value for op in _ops_of(view, box) for value in op.outputs)
     given: Iterable[ValueId] = map(ValueId, box.members) if box.kind is BoxKind.INPUT else results

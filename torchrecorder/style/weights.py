@@ -134,8 +134,7 @@ class Weights:
         return len(calls) > 1 and len(calls.keys() & box.members) > 1
 
     def _frozen(self, members: Iterable[str], each: int) -> str:
-        """A text about frozen parameters; empty unless the model has both frozen and trained ones.
-        Each of the siblings that have these *members* has *each* parameters."""
+        """The share of frozen parameters if the model has both; *each*: those of a sibling."""
         if not self.mixed:
             return ""
         every, trained = (int(one.of(members) or 0) for one in (self.all, self.trained))

@@ -32,38 +32,25 @@ QUANTITIES = (
 
 
 class Kernel(NamedTuple):
-    """A kernel, copy or memset on a device. Times are in seconds.
-
-    Attributes:
-        gap: From the launching call to the start; None if unknown.
-    """
+    """A kernel, copy or memset on a device. Times are in seconds."""
 
     name: str
     seconds: float
-    gap: float | None
+    gap: float | None  # from the launching call to the start
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """An event on a thread of the CPU, with times in microseconds.
-
-    Attributes:
-        thread: Identifies the thread: slices of one thread are nested or disjoint.
-        sequence: Autograd's sequence number; -1 without one.
-        allocated: Bytes that it allocated itself.
-        freed: Bytes that it freed itself.
-        flops: Floating-point operations, if the profiler counts them.
-        kernels: The kernels that it launched itself.
-    """
+    """An event on a thread of the CPU, with times in microseconds, and what it did itself."""
 
     name: str
     begin: float
     end: float
-    thread: object
-    sequence: int = -1
-    allocated: float = 0
+    thread: object  # slices of one thread are nested or disjoint
+    sequence: int = -1  # of autograd; -1 without one
+    allocated: float = 0  # bytes, as *freed*
     freed: float = 0
-    flops: float = 0
+    flops: float = 0  # if the profiler counts them
     kernels: tuple[Kernel, ...] = ()
 
 

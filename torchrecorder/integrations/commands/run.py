@@ -171,17 +171,11 @@ GRACE = 3.0
 
 @dataclass(frozen=True)
 class Parts:
-    """The files of the recordings of one job.
+    """The files of the recordings of one job, for the process of a rank."""
 
-    Attributes:
-        folder: Beside the file that is to be written; one for all processes.
-        rank: The rank of this process.
-        world: The number of processes.
-    """
-
-    folder: Path
+    folder: Path  # beside the file that is to be written; one for all processes
     rank: int
-    world: int
+    world: int  # the number of processes
 
     @staticmethod
     def of_job(output: Path, environment: Mapping[str, str] = os.environ) -> Parts | None:

@@ -15,19 +15,12 @@ from torchrecorder.recording import Recording
 
 @dataclass(frozen=True)
 class Request:
-    """A target, or code whose last line is a model or a model and inputs for it.
+    """A target, or code whose last line is a model or a model and inputs for it."""
 
-    Attributes:
-        target: The target and how to record it; its path is empty if there is code.
-        code: Python code.
-        file: The document that the code is in.
-        line: The line of that document in which the code begins.
-    """
-
-    target: Target
+    target: Target  # its path is empty if there is code
     code: str = ""
-    file: str = ""
-    line: int = 1
+    file: str = ""  # the document that the code is in
+    line: int = 1  # of that document, in which the code begins
 
     @property
     def name(self) -> str:
