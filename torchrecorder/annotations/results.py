@@ -15,6 +15,7 @@ from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
 from torchrecorder.checks import LIST, check_one, one_of, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.recording import RecordedRun
 
 By = Literal["module", "scope", "op", "type", "grad"]
@@ -182,11 +183,10 @@ def _places(inside: ScopeMembers, by: str) -> Iterator[_RankedRow]:
 
 def _modules(inside: ScopeMembers) -> Iterator[_RankedRow]:
     """Scopes of the same path together."""
-    calls: dict[tuple[str, str], list[ScopeId]] = {}
-    for scope in inside.recording.scopes.values():
-        if not scope.recompute:
-            key = scope_name(inside.recording, scope.id), scope.cls
-            calls.setdefault(key, []).append(scope.id)
+    calls = grouped(
+        ((scope_name(inside.recording, scope.id), scope.cls), scope.id)
+        for scope in inside.recording.scopes.values() if not scope.recompute
+    )
     for (name, _), ids in calls.items():
         yield name, tuple(ids), [item for scope in ids for item in inside.alone(scope)]
 
@@ -205,10 +205,8 @@ def _ops(inside: ScopeMembers) -> Iterator[_RankedRow]:
 
 def _types(inside: ScopeMembers) -> Iterator[_RankedRow]:
     """Ops of the same name together, in the order in which the first of them ran."""
-    found: dict[str, list[OpId]] = {}
-    for op in inside.recording.ops.values():
-        if not op.recompute:
-            found.setdefault(op.name, []).append(op.id)
+    ops = inside.recording.ops.values()
+    found = grouped((op.name, op.id) for op in ops if not op.recompute)
     for name, ids in found.items():
         yield name, tuple(ids), [item for op in ids for item in inside.of_op(op)]
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import plural
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import ops_inside
@@ -167,10 +168,7 @@ class DisplayNames:
         """Numbers from 1 for ops that share their name with other ops of their scope."""
         numbers: dict[OpId, int] = {}
         for inside in self.recording.children.values():
-            named: dict[str, list[Op]] = {}
-            for step in inside:
-                if isinstance(step, Op):
-                    named.setdefault(step.name, []).append(step)
+            named = grouped((step.name, step) for step in inside if isinstance(step, Op))
             for ops in named.values():
                 if len(ops) > 1:
                     numbers.update((op.id, number) for number, op in enumerate(ops, 1))

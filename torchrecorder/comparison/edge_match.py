@@ -10,6 +10,7 @@ from torchrecorder.comparison.list_places import SlotPair, uneven_lists
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.display_names import DisplayNames
 from torchrecorder.events import STORED, ScopeId, Slot, ValueId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 
@@ -65,13 +66,11 @@ class EdgeMatch:
 
     def _returned_by(self, pairs: Mapping[ScopeId, ScopeId]) -> ReturnedPairs:
         """Pairs of values that matched scopes return at one position, with the second scope."""
-        returned: dict[tuple[ValueId, ValueId], list[ScopeId]] = {}
-        for left, right in pairs.items():
-            outputs = self.before.scopes[left].outputs, self.after.scopes[right].outputs
-            for old, new in by_name(*outputs):
-                if old is not None and new is not None:
-                    returned.setdefault((old.value, new.value), []).append(right)
-        return returned
+        old, new = self.before.scopes, self.after.scopes
+        return grouped(
+            ((slot.value, twin.value), right) for left, right in pairs.items()
+            for slot, twin in by_name(old[left].outputs, new[right].outputs) if slot and twin
+        )
 
     def known(self, old: Slot | None, new: Slot | None) -> bool:
         """Whether the slot is a parameter that is itself listed as added or removed."""

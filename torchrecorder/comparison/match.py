@@ -20,6 +20,7 @@ from torchrecorder.comparison.step_keys import (
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, align, between
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
@@ -199,9 +200,7 @@ class _Matcher:
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
         for key in (named, made_alike, called, weighted):
-            places: dict[Hashable, list[Scope]] = {}
-            for entry in reversed(right):
-                places.setdefault(key(self.b, entry), []).append(entry)
+            places = grouped((key(self.b, entry), entry) for entry in reversed(right))
             found = [(item, places[k].pop()) for item in left if places.get(k := key(self.a, item))]
             yield from found
             taken = {item.id for item, _ in found}, {entry.id for _, entry in found}
@@ -307,10 +306,9 @@ class _Matcher:
     def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
         """Pairs of outputs: of weights by weight, of lists as their inputs, others in order."""
         mine, others = self.a.weights_of, self.b.weights_of
-        twins: dict[tuple[ValueId | None, str], list[ValueId]] = {}
-        for value in reversed(new.outputs):
-            if value in others:
-                twins.setdefault(others[value], []).append(value)
+        twins: dict[tuple[ValueId | None, str], list[ValueId]] = grouped(
+            (others[value], value) for value in reversed(new.outputs) if value in others
+        )
         for value in old.outputs:
             if value in mine:
                 weight, part = mine[value]
@@ -332,10 +330,9 @@ class _Matcher:
 
     def _unread(self) -> None:
         """Match values that no op computed or read, by name, role and form, in order."""
-        places: dict[Hashable, list[ValueId]] = {}
-        for value in reversed(list(self.b.recording.values.values())):
-            if value.id not in self.values.back and value.producer is None:
-                places.setdefault(_seen(value), []).append(value.id)
+        free = (value for value in reversed(list(self.b.recording.values.values()))
+                if value.id not in self.values.back and value.producer is None)
+        places = grouped((_seen(value), value.id) for value in free)
         for value in self.a.recording.values.values():
             waiting = places.get(_seen(value))
             if waiting and value.id not in self.values.there and value.producer is None:

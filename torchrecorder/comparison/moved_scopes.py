@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchrecorder.comparison.skeletons import Skeleton
 from torchrecorder.comparison.step_keys import Side
 from torchrecorder.events import ScopeId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.relations import scopes_inside
 
@@ -70,11 +71,8 @@ class _Rest(NamedTuple):
 
     def by_structure(self) -> dict[Skeleton, list[ScopeId]]:
         """The scopes of each structure, in the order in which they ran."""
-        found: dict[Skeleton, list[ScopeId]] = {}
-        for scope in self.side.recording.scopes:
-            if scope not in self.known:
-                found.setdefault(self.side.skeletons[scope], []).append(scope)
-        return found
+        rest = (scope for scope in self.side.recording.scopes if scope not in self.known)
+        return grouped((self.side.skeletons[scope], scope) for scope in rest)
 
     def names(self) -> Counter[Hashable]:
         """How many scopes have each name and structure."""

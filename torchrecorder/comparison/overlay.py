@@ -17,6 +17,7 @@ from torchrecorder.comparison.fold_labels import fold_labels
 from torchrecorder.comparison.functions import is_replaced
 from torchrecorder.comparison.removed_frames import removed_frames
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
@@ -345,10 +346,7 @@ class _Merger:
         return value.producer is None or self.before.ops[value.producer].scope not in self.replaced
 
     def _modules(self, scopes: Iterable[Scope]) -> Iterator[tuple[Any, Any]]:
-        calls: dict[Any, list[ScopeId]] = {}
-        for scope in scopes:
-            if scope.module is not None:
-                calls.setdefault(scope.module, []).append(scope.id)
+        calls: dict[Any, list[ScopeId]] = grouped((scope.module, scope.id) for scope in scopes)
         for module in self.after.modules.values():
             yield module.id, module.replace(calls=tuple(calls.get(module.id, ())))
         for module in self.before.modules.values():

@@ -9,6 +9,7 @@ from typing import NamedTuple, Optional
 from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.events import STORED, OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 
@@ -115,10 +116,7 @@ class Rewirings:
     @cached_property
     def _readers(self) -> Mapping[Pair | None, list[tuple[OpId, OpId]]]:
         """The matched ops that read one value instead of another."""
-        found: dict[Pair | None, list[tuple[OpId, OpId]]] = {}
-        for read in self._reads:
-            found.setdefault(read.pair, []).append((read.old.id, read.new.id))
-        return found
+        return grouped((read.pair, (read.old.id, read.new.id)) for read in self._reads)
 
 
 def _makers(recording: RecordedRun, value: ValueId, rewired: set[OpId]) -> set[ScopeId]:

@@ -13,6 +13,7 @@ from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
 from torchrecorder.export.table.alignment import Column, table
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.join import Collective, join
@@ -211,10 +212,7 @@ def _span(ends: tuple[int, int]) -> str:
 
 def _modules(collectives: Sequence[Collective], n: int) -> Iterator[Sequence[str]]:
     """Communication by module, most bytes first."""
-    found: dict[tuple[str, str, str], list[Collective]] = {}
-    for collective in collectives:
-        place = collective.path or MODEL, collective.name, collective.when
-        found.setdefault(place, []).append(collective)
+    found = grouped(((one.path or MODEL, one.name, one.when), one) for one in collectives)
     yield "Module", "Communication", "When", "Times", "Bytes", "Waited", "For"
     order = sorted(found.items(), key=lambda item: -sum(entry.bytes for entry in item[1]))
     for (path, name, when), sent in order[:n]:

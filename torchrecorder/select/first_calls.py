@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from torchrecorder.events import NO_STORAGE, FunctionId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.calls_around import CallsAround, Chain
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
@@ -133,13 +134,10 @@ class _FirstCalls:
         yield from map(self.path, found)
 
     @cached_property
-    def _in_memory(self) -> Mapping[int, Sequence[ValueId]]:
+    def _in_memory(self) -> Mapping[int, list[ValueId]]:
         """The values in each storage: each write to a meter is a new value."""
-        found: dict[int, list[ValueId]] = {}
-        for value in self.recording.values.values():
-            if value.storage != NO_STORAGE:
-                found.setdefault(value.storage, []).append(value.id)
-        return found
+        values = self.recording.values.values()
+        return grouped((one.storage, one.id) for one in values if one.storage != NO_STORAGE)
 
     def _path(self, item: str) -> Path:
         scope = self.scopes.get(ScopeId(item))

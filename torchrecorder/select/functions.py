@@ -17,6 +17,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.running_sums import sums_at_once
@@ -154,11 +155,8 @@ class _Grouping:
     def _group(self, around: ScopeId | None, items: Sequence[Scope | Op], depth: int) -> None:
         """Group *items*, which are in a scope and *depth* calls, by the next call."""
         drawn = sum(map(self._is_drawn, items))
-        members: dict[FunctionId, list[Scope | Op]] = {}
-        for item in items:
-            chain = self._chain(item)
-            if len(chain) > depth:
-                members.setdefault(chain[depth], []).append(item)
+        chains = ((self._chain(item), item) for item in items)
+        members = grouped((calls[depth], item) for calls, item in chains if len(calls) > depth)
         for call, inside in members.items():
             shown = sum(map(self._is_drawn, inside))
             if shown == drawn:  # equal to the scope around it

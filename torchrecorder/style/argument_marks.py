@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.views.bundles import ROLES, Bundle, FlowKind
 from torchrecorder.views.view import Arrow, View
@@ -53,10 +54,10 @@ class Mark(NamedTuple):
 
 def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
     """The marks of lines, by index."""
-    entering: dict[str, list[int]] = {}
-    for number, bundle in enumerate(drawn):
-        if not view.backward and bundle.flow is FlowKind.TENSOR:
-            entering.setdefault(bundle.first.head, []).append(number)
+    entering = grouped(
+        (bundle.first.head, number) for number, bundle in enumerate(drawn)
+        if not view.backward and bundle.flow is FlowKind.TENSOR
+    )
     found: dict[int, Mark] = {}
     for head, numbers in entering.items():
         arguments = _MarkedArguments(*_name_and_slots(view, head))
@@ -120,10 +121,11 @@ class _MarkedArguments:
             and self.names[0] not in SHORT
         )
         self.index: dict[str, int] = {}
-        self.of_value: dict[ValueId | None, list[str]] = {}
-        for place, slot in enumerate(slots):
-            self.index.setdefault(slot.name, place)
-            self.of_value.setdefault(slot.value, []).append(slot.name)
+        for place, name in enumerate(names):
+            self.index.setdefault(name, place)
+        self.of_value: dict[ValueId | None, list[str]] = grouped(
+            (slot.value, slot.name) for slot in slots
+        )
 
     def mark(self, bundle: Bundle) -> Mark:
         """The mark of the line of *bundle* into the op or module."""

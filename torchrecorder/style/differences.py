@@ -11,6 +11,7 @@ from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_inactive, without_numbers
@@ -224,13 +225,11 @@ def _other_ops(repeats: Sequence[_Repeat], apart: Collection[str]) -> Iterator[F
         )
         for repeat in repeats
     ]
-    found: dict[tuple[bool, ...], list[str]] = {}
-    for name in dict.fromkeys(name for count in counts for name in count):
-        there = tuple(name in count for count in counts)
-        if not all(there):
-            found.setdefault(there, []).append(name)
+    every = dict.fromkeys(name for count in counts for name in count)
+    found = grouped((tuple(name in count for count in counts), name) for name in every)
     for there, names in found.items():
-        yield _present("part", _listed(sorted(names, key=lambda name: name in RESHAPES)), there)
+        if not all(there):
+            yield _present("part", _listed(sorted(names, key=lambda name: name in RESHAPES)), there)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import GradId, Gradient
-from torchrecorder.graph.nodes import GradNode, GradRun
+from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.figure import Text
@@ -16,9 +17,7 @@ class GradCaptions:
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
-        self.runs: dict[GradId, list[GradRun]] = {}
-        for ran in recording.grad_runs:
-            self.runs.setdefault(ran.grad, []).append(ran)
+        self.runs = grouped((ran.grad, ran) for ran in recording.grad_runs)
         self.several = len({ran.run for ran in recording.grad_runs}) > 1
 
     def lines(self, grad: GradNode, members: Iterable[str]) -> Iterator[Text]:

@@ -10,6 +10,7 @@ from typing import Union
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, NO_STORAGE, OpId, Slot, ValueId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.style import labels
@@ -103,9 +104,7 @@ def _repeated(
 
     A tensor that several boxes read keeps its label, unless it is a sum or product.
     """
-    labeled: dict[str, list[int]] = {}
-    for number in texts:
-        labeled.setdefault(drawn[number].first.tail, []).append(number)
+    labeled = grouped((drawn[number].first.tail, number) for number in texts)
     readers: dict[str, set[str]] = {}
     read: dict[str, set[str]] = {}
     for arrow in view.arrows:
@@ -189,13 +188,12 @@ BoxReads = Mapping[tuple[Union[str, None], str], Sequence[Slot]]
 
 def _reads(view: View) -> BoxReads:
     """The arguments of all ops in boxes; of boxes for siblings that differ, those of instances."""
-    found: dict[tuple[str | None, str], list[Slot]] = {}
     ops = view.recording.ops
-    for box in view.boxes.values():
-        for item in box.instances or box.members:
-            for slot in ops[OpId(item)].inputs if item in ops else ():
-                found.setdefault((view.box_of.get(slot.value), box.id), []).append(slot)
-    return found
+    return grouped(
+        ((view.box_of.get(slot.value), box.id), slot)
+        for box in view.boxes.values() for item in box.instances or box.members
+        if item in ops for slot in ops[OpId(item)].inputs
+    )
 
 
 def _read_by_repeats(view: View, bundle: Bundle, reads: BoxReads) -> Sequence[ValueId]:

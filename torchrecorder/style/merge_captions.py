@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.tensors import in_each, results
@@ -27,10 +28,7 @@ def together(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """
     if all(item == words[0] for item in words):
         return words[0]
-    found: dict[str, list[str]] = {}
-    for entry in words:
-        for text in entry:
-            found.setdefault(labels.NUMBER.sub("0", text), []).append(text)
+    found = grouped((labels.NUMBER.sub("0", text), text) for entry in words for text in entry)
     return tuple(
         _joined(texts) + f" in {len(texts)} of {len(words)}" * (len(texts) < len(words))
         for texts in found.values()

@@ -16,6 +16,7 @@ from torchrecorder.events import (
     BYTES_ALLOCATED, BYTES_FREED, FLOPS_PROFILED, KERNELS, SECONDS_ON_CPU, SECONDS_OF_GAPS,
     SECONDS_OF_KERNELS,
 )
+from torchrecorder.graph.grouped import grouped
 from torchrecorder.graph.recording import RecordedRun, RecordingT
 
 MARK = "torchrecorder "
@@ -67,10 +68,7 @@ def owned(slices: Iterable[Slice]) -> Iterator[OwnedSlice]:
 
     Ranges of the recorder have no own time: only the slices inside them count.
     """
-    threads: dict[object, list[Slice]] = {}
-    for slice_ in slices:
-        threads.setdefault(slice_.thread, []).append(slice_)
-    for found in threads.values():
+    for found in grouped((slice_.thread, slice_) for slice_ in slices).values():
         found.sort(key=lambda item: (item.begin, -item.end))
         yield from _in_thread(found)
 
