@@ -34,8 +34,7 @@ def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
 def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
     """The graph breaks by op, or by scope for those that are not at an op.
 
-    A break in a nested function call ends a graph of the inner and of the outer function; it is
-    listed once, with its op if the op of one of them is known.
+    One in a nested function ends two graphs; it is listed once, with its op if that is known.
     """
     distinct: dict[Any, GraphBreak] = {}
     for entry in recording.graph_breaks:

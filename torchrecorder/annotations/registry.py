@@ -22,11 +22,7 @@ _WHY = {
 
 
 def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:
-    """The numbers of an annotation, given itself or by name; warns if none were measured.
-
-    Raises:
-        UnknownAnnotation: No annotation has this name.
-    """
+    """The numbers of an annotation, by name or itself; warns if none were measured."""
     numbers = by_name(which).on(recording)
     if is_unmeasured(numbers):
         warn(unmeasured(numbers))

@@ -47,10 +47,7 @@ def _is_cuda(tensor: Value | Gradient) -> bool:
 
 
 def backward_seconds(recording: RecordedRun) -> dict[str, float]:
-    """Seconds of each grad node, over all backward runs.
-
-    The time of ``AccumulateGrad`` counts for the node that computed the gradient.
-    """
+    """Seconds of each grad node; those of ``AccumulateGrad`` count for the node before it."""
     device = recording.measured.get(SECONDS_ON_DEVICE, {})
     feeders = first_feeders(recording)
     found: dict[str, float] = {}

@@ -74,10 +74,7 @@ class TrainingMemory(NamedTuple):
 
 
 def training_memory(recording: RecordedRun, optimizer: Union[str, int] = "adamw") -> TrainingMemory:
-    """The memory of a training step of the recorded model, on the recorded inputs.
-
-    See `torchrecorder.Recording.training_memory`.
-    """
+    """See `torchrecorder.Recording.training_memory`."""
     check_one("optimizer", optimizer, OPTIMIZER)
     saved = SAVED_BYTES.on(recording)
     if is_unmeasured(saved):

@@ -140,8 +140,7 @@ class DisplayNames:
         return held if more == "0 ops" else f"{held}, {more}"
 
     def contents(self, scope: ScopeId, known: Container[OpId]) -> str:
-        """*12 ops, 3 parameters*; *9 of 12 ops* if the others are *known*: they are in the other
-        run, too; *around 12 ops* if all are."""
+        """*12 ops*; *9 of 12 ops* or *around 12 ops* if both runs have some (*known*) or all."""
         inside = list(ops_inside(self.recording, [scope]))
         alone = sum(op not in known for op in inside)
         if alone == len(inside):

@@ -46,8 +46,7 @@ class EdgeMatch:
         return any(scope not in self.after.within(reader) for scope in scopes)
 
     def inputs(self, old: Op, new: Op) -> Iterator[SlotPair]:
-        """The inputs of two matched ops, by their names; those of lists of other lengths by what
-        they are."""
+        """The inputs of two matched ops, by name; those of uneven lists by what they are."""
         lists = list(uneven_lists(old, new, self.before.values, self.matching.values))
         known = {slot for pair in lists for slot in pair}
         yield from lists

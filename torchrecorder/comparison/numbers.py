@@ -60,12 +60,7 @@ class Total(NamedTuple):
 
 
 def factors(wanted: Wanted) -> dict[str, float]:
-    """The minimum factor of a difference for each requested annotation.
-
-    Raises:
-        InvalidArgument: It is neither a list of names nor a mapping to factors of at least 1.
-        UnknownAnnotation: No annotation has one of the names.
-    """
+    """The minimum factor of a difference by annotation; raises for wrong names and factors."""
     check_one("numbers", wanted, FACTORS)
     if isinstance(wanted, Mapping):
         return {by_name(name).name: float(factor) for name, factor in wanted.items()}
@@ -104,11 +99,7 @@ def places(
     scopes: Mapping[ScopeId, ScopeId],
     wanted: Mapping[str, float],
 ) -> Iterator[tuple[ScopeId, ScopeId, str]]:
-    """The modules in which a requested number differs, by their ids in both recordings, with the
-    change. Their submodules do not count.
-
-    Warns about numbers that one of the two runs has not measured.
-    """
+    """The modules in which a number differs, by both ids; warns if a run has not measured it."""
     for name, factor in wanted.items():
         sides = numbers_of(before, name), numbers_of(after, name)
         if any(map(is_unmeasured, sides)):

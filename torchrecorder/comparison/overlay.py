@@ -10,10 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.comparison.kinds import Change, ChangeKind
-from torchrecorder.comparison.marks import GONE, Marks
+from torchrecorder.comparison.marks import GONE, Marks, fold_labels
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.edge_match import EdgeMatch
-from torchrecorder.comparison.fold_labels import fold_labels
 from torchrecorder.comparison.functions import is_replaced
 from torchrecorder.comparison.removed_frames import removed_frames
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId

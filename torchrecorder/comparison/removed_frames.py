@@ -13,8 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 def removed_frames(
     before: RecordedRun, after: RecordedRun, matching: Matching
 ) -> Mapping[str, ScopeId]:
-    """For each step of the second run that was in a removed scope, that scope: the counterparts of
-    wrapped modules, or of all steps in a scope, if they follow one another in the scope around."""
+    """For each step of the second run that is inside of a removed scope, that scope."""
     found: dict[str, ScopeId] = {
         matching.scopes[inner]: outer for outer, inner in matching.held(added=False).items()
     }

@@ -202,8 +202,7 @@ def check_budgets(
 
 
 def portable(recording: Recording) -> Recording:
-    """*recording* without facts that depend on the machine or its files: source lines, functions
-    with their files, graphs of the compiler, versions, measurements."""
+    """*recording* without what depends on the machine, the files or the versions."""
     run = replace(recording.run, torch_version="", notes=(), lost=0)
     scopes = {key: scope.replace(source=None) for key, scope in recording.scopes.items()}
     ops = {key: op.replace(source=None) for key, op in recording.ops.items()}

@@ -275,11 +275,7 @@ def check_call(
     settings: Mapping[str, Any],
     more: str = "; --as-is records it without calling it",
 ) -> None:
-    """Check the arguments of *factory* before it is called; *more* is advice for the message.
-
-    Raises:
-        InvalidArgument: It cannot be called with these arguments.
-    """
+    """Refuse arguments with which *factory* cannot be called; *more*: advice in the message."""
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):

@@ -29,8 +29,7 @@ def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
 
 
 def roots_of(call: Op) -> list[ValueId]:
-    """The tensors at which the pass of *call* started: neither the gradients that it was given, nor
-    the tensors whose gradients were requested."""
+    """The tensors at which the pass of *call* started, without given and requested gradients."""
     return [
         slot.value for slot in call.inputs
         if not names_gradient((slot.name,)) and slot.name.partition(".")[0] not in _NO_ROOTS

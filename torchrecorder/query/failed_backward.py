@@ -62,13 +62,7 @@ class FailedBackward:
 
 
 def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
-    """The cause of a failed backward pass, or None.
-
-    None if no backward pass failed, if the reason is another one, or if this part of a recording
-    does not contain the call of the pass.
-
-    See `torchrecorder.Recording.why_backward_failed`.
-    """
+    """See `torchrecorder.Recording.why_backward_failed`; None if the pass was called elsewhere."""
     failure = recording.run.failure
     call = failed_pass(recording)
     if failure is None or call is None:

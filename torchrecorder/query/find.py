@@ -24,10 +24,7 @@ _MAX_PARTS = 6
 
 
 def find(recording: RecordedRun, what: str) -> list[NamedPart]:
-    """All parts that match *what*; may be empty.
-
-    See `torchrecorder.Recording.find`.
-    """
+    """All parts that match *what*; may be empty. See `torchrecorder.Recording.find`."""
     found = {part.id: part for kind in _by_kind(recording, what) for part in kind}
     return list(found.values())
 

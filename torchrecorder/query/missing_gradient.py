@@ -58,10 +58,7 @@ class MissingGradient:
 
 
 def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None:
-    """The reason why the parameter or input *name* has no gradient, or only zeros; else None.
-
-    See `torchrecorder.Recording.why_no_gradient`.
-    """
+    """See `torchrecorder.Recording.why_no_gradient`."""
     found = [part for part in first_kind(recording, name) if isinstance(part, Value)]
     if not found:
         raise InvalidArgument(

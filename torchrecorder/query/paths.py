@@ -108,10 +108,7 @@ def _in_digits(number: int) -> str:
 
 
 def paths(recording: RecordedRun, start: str, end: str, *, limit: int) -> Paths:
-    """The paths on which data flows from *start* to *end*.
-
-    See `torchrecorder.Recording.paths`.
-    """
+    """The paths from *start* to *end*. See `torchrecorder.Recording.paths`."""
     check_one("limit", limit, whole_number(0))
     first, last = _nodes(recording, start), _nodes(recording, end)
     if first & last:

@@ -31,10 +31,7 @@ COPIES = ("detach", "clone", "contiguous", "to")
 def combined(
     name: str, lanes: Sequence[Lane], collectives: Sequence[Collective], *, sharding_ops: bool
 ) -> Recording:
-    """The recordings of *lanes* as one recording, with the waits of their collectives.
-
-    *sharding_ops*: Keep the operations with which FSDP and DTensor shard and gather tensors.
-    """
+    """The *lanes* as one recording, with waits; *sharding_ops* of FSDP and DTensor are optional."""
     skipped: list[set[int]] = [set() for _ in lanes]
     if not sharding_ops:
         for lane, places in zip(lanes, skipped):

@@ -35,8 +35,7 @@ class Digest(NamedTuple):
 
 
 class Program(NamedTuple):
-    """The operations of a process, without the facts that differ between equal ranks; as in
-    `Digest`."""
+    """The operations of a process, as in `Digest`, equal for equal ranks."""
 
     exact: str
     similar: str
@@ -85,11 +84,7 @@ def digest(recording: RecordedRun, rank: Rank) -> Digest:
 
 
 def rank_of(run: RunFacts, where: str) -> Rank:
-    """The rank of the process of *run*; *where* is the name of its recording in the error message.
-
-    Raises:
-        InvalidArgument: The recording is not of a distributed process.
-    """
+    """The rank of the process of *run*, which is called *where* in the error message."""
     if run.rank is None:
         raise InvalidArgument(
             f"{where} was not recorded in a distributed process: torch.distributed must be "

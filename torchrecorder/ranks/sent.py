@@ -52,11 +52,7 @@ class CommunicationColumns(NamedTuple):
     def from_columns(
         kinds: tuple[Sent, ...], rank: Rank, *columns: Sequence[Any]
     ) -> CommunicationColumns:
-        """The communications of *rank*, of these *kinds*, from the columns in `RANK_COLUMNS`.
-
-        Raises:
-            InvalidRecording: The columns differ in length, or do not fit to *rank*.
-        """
+        """Communications from `RANK_COLUMNS`; InvalidRecording if they do not fit to *rank*."""
         if {len(column) for column in columns} != {len(kinds)}:
             raise InvalidRecording("communications: its columns differ in length")
         places = {group.name: place for place, group in enumerate(rank.groups)}

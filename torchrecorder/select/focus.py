@@ -79,11 +79,7 @@ class Focus:
 
 
 def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
-    """The outermost scopes whose path matches *pattern*; if there are none, those whose class does.
-
-    Raises:
-        InvalidArgument: No scope matches.
-    """
+    """The outermost scopes whose path, or else class, matches *pattern*; raises if none does."""
     scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
     found = [scope for scope in scopes if fnmatchcase(scope.path, pattern)]
     found = found or [scope for scope in scopes if fnmatchcase(scope.cls, pattern)]

@@ -28,8 +28,7 @@ MAX_DIRECT_OPS = 25
 
 
 class NewScope(NamedTuple):
-    """A new scope before its contents are known; its *path* if that does not follow from its
-    name."""
+    """A new scope without its contents; *path* if that does not follow from its name."""
 
     kind: ScopeKind
     cls: str
@@ -41,8 +40,7 @@ class NewScope(NamedTuple):
         self, inside: Sequence[Scope | Op], first: Scope | Op, name: ScopeId,
         parent: ScopeId | None, path: str,
     ) -> Scope:
-        """The scope of this id around the items *inside*, at the position of the *first* of them;
-        *path* is that of its parent. Its inputs and outputs are missing."""
+        """The scope around *inside*, at the place of *first*; *path* is that of its parent."""
         own = f"{path}.{self.name}" if path else self.name
         known = [item.seconds for item in inside if item.seconds is not None]
         seconds, failed = sum(known), any(item.failed for item in inside)

@@ -42,8 +42,7 @@ class DiffCaption:
 def captioned(
     label: tuple[Text, ...], siblings: Iterable[DiffCaption], closed: bool
 ) -> tuple[Text, ...]:
-    """*label* with the difference of all *siblings* in one box or frame, which is the same for
-    all."""
+    """*label* with the difference that all *siblings* in one box or frame have."""
     told = list(siblings)
     if not told:
         return label

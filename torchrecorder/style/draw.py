@@ -32,8 +32,7 @@ from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
 class ErrorMarkers:
-    """Marks the boxes in which the first NaN or infinity appeared, forward or backward, and the
-    operations that made a backward pass fail."""
+    """Marks the boxes with the first NaN or infinity, and the ops that made backward fail."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -73,10 +72,7 @@ class ErrorMarkers:
         return f", {call}" if call else f" in {place}" if place else ""
 
     def look(self, box: Box, look: Look, theme: Theme, *, heated: bool = False) -> Look:
-        """*look*, or the look of a failure if the box has a mark.
-
-        If the fill shows a number (*heated*), only the outline is marked.
-        """
+        """*look*, marked if something failed; if the fill shows a number, only its outline."""
         if not self.lines(box):
             return look
         mark = theme.looks["failed"]

@@ -146,12 +146,9 @@ ITEM = re.compile(r"\s*((?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\])+)\s*(?:,|$)")
 
 @lru_cache(maxsize=4096)
 def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
-    """The important hyperparameters as short texts: ``("64 → 128", "3×3", "stride 2")``.
+    """The first hyperparameters of an ``extra_repr()``: ``("64 → 128", "3×3", "stride 2")``.
 
-    Args:
-        cls: Class name, which defines the meaning of unnamed numbers.
-        detail: The result of ``extra_repr()``.
-        limit: Maximum number.
+    *cls* is the name of the class, which defines the meaning of unnamed numbers.
     """
     plain, named = split(SCALAR.sub(_number, detail))
     message = map(_rounded, (*_flow(cls, plain, named), *_worded(cls, named)))

@@ -81,8 +81,7 @@ def value(tensor: Value, usual: str = "float32") -> str:
 
 
 def alike(text: str, number: int) -> str:
-    """The text for several equal tensors, from the *text* of one: ``2 tensors of 3×4``, ``2
-    scalars``."""
+    """The text for several equal tensors: ``2 tensors of 3×4``, ``2 scalars``."""
     if text.startswith("scalar"):
         return f"{number} scalars{text.removeprefix('scalar')}"
     if text.startswith("gradient "):
@@ -126,8 +125,7 @@ def shorten(text: str, limit: int = 48) -> str:
 
 
 def first_sentences(text: str, limit: int) -> str:
-    """*text*, cut after its first sentences if it is longer than *limit* and they fill half of
-    that."""
+    """*text*, cut to *limit*: after a sentence, if that leaves at least half of it."""
     if len(text) <= limit:
         return text
     ends = re.finditer(r"[.!?](?=\s)|\S(?=\s*\n)", text[: limit - 1])

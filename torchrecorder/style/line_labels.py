@@ -34,8 +34,7 @@ def is_symbol(view: View, box: str) -> bool:
 
 
 def circles(view: View, captioned: Collection[str]) -> dict[str, str]:
-    """The names of operations that can be circles, by box. Boxes in *captioned* show their outputs
-    in their captions."""
+    """The names of operations drawn as circles, by box; boxes in *captioned* show outputs."""
     reads = Counter(arrow.head for arrow in view.arrows)
     return {
         box.id: view.recording.ops[OpId(box.id)].name

@@ -20,8 +20,7 @@ MAX_LENGTH = 44
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
-    """The arrows from one iteration of the loop that *drawn* folds to the next; empty if siblings
-    are different modules."""
+    """The arrows to the next iteration of the loop *drawn*; none for different modules."""
     if drawn.count < 2:
         return ()
     return tuple(item for item in drawn.carried if runs_again(view.recording, drawn, item.head))
@@ -102,8 +101,7 @@ def _maker(recording: RecordedRun, value: ValueId) -> object:
 
 
 def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
-    """Whether the *head* of an arrow between iterations of the fold *drawn* is the same module or
-    line of code in each iteration.
+    """Whether *head* is the same module or line of code in each iteration of the fold *drawn*.
 
     Other calls of the module, as in another training step, do not count.
     """

@@ -100,7 +100,6 @@ def _form(recording: RecordedRun, item: str) -> tuple[object, str]:
 
 
 def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:
-    """The index of a value among the results of an op or scope; if it is no result, their
-    number."""
+    """The index of a value among the results of an op or scope; their number for others."""
     found = results(recording, item)
     return found.index(value) if value in found else len(found)

@@ -102,8 +102,7 @@ def _readers(view: View, box: Box, drawn: Set[str]) -> str:
 def with_readers(
     label: tuple[Text, ...], look: Look, readers: str
 ) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of an idle box with a caption from `unread`. A box that nothing reads is
-    small: its title, and a dotted outline. Boxes that lead only to it have the outline as well."""
+    """The label and look of an idle box: a title and a dotted outline if nothing reads it."""
     if readers == DEAD_END:
         return label, replace(look, dash="dotted")
     if readers != NOT_READ:

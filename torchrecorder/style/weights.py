@@ -35,8 +35,7 @@ class Weights:
         return ParameterOwners(self.recording)
 
     def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
-        """The parameters, and the number of the call if several boxes are calls of the same module.
-        *single*: the box stands for this call only, not for all iterations of a loop."""
+        """The parameters, and if the box is a *single* call of several, its number."""
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [instance]) for instance in box.instances]
         frozen = self._frozen(box.members, count) if count else ""
@@ -51,10 +50,7 @@ class Weights:
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
-        """The captions of an open call: the parameters that nothing that is drawn in it has.
-
-        For an innermost call, those are all parameters without boxes; for others, its own.
-        """
+        """The parameters of an open call that nothing that is *drawn* in it has, and its number."""
         call = self.call(scope) if single else ""
         module = self.recording.module_of(scope)
         if module is None:
@@ -107,10 +103,7 @@ class Weights:
         return all(inner.kind in MODES for inner in waiting[1:])
 
     def call(self, scope: Scope, members: Iterable[str] = ()) -> str:
-        """``call 2 of 3`` of a module with weights; empty if all are among *members*.
-
-        Also empty if the module around it has the same text.
-        """
+        """``call 2 of 3``; empty if *members* has all calls, or the module around has the text."""
         calls = self._calls(scope.module)
         here = calls.keys() & members | calls.keys() & {scope.id}
         text = self._call(scope) if len(here) < len(calls) else ""

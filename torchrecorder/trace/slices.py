@@ -64,10 +64,7 @@ class OwnedSlice(NamedTuple):
 
 
 def owned(slices: Iterable[Slice]) -> Iterator[OwnedSlice]:
-    """Each slice with the id of the op, scope or grad node that it belongs to.
-
-    Ranges of the recorder have no own time: only the slices inside them count.
-    """
+    """Each slice with the id of its op, scope or grad node; recorder ranges have no own time."""
     for found in grouped((slice_.thread, slice_) for slice_ in slices).values():
         found.sort(key=lambda item: (item.begin, -item.end))
         yield from _in_thread(found)
@@ -125,11 +122,7 @@ def marked(name: str) -> str | None:
 
 
 def profiled(recording: RecordingT, slices: Sequence[Slice]) -> RecordingT:
-    """*recording* with the measurements of its ops and grad nodes in *slices*.
-
-    Raises:
-        InvalidArgument: They have no ranges of the recorder, or those of another run.
-    """
+    """*recording* with the measurements of its nodes; raises if *slices* are of another run."""
     ids = {marked(slice_.name) for slice_ in slices} - {None}
     known = {*recording.ops, *recording.scopes, *recording.grad_nodes}
     if not ids:

@@ -104,12 +104,7 @@ class CompareCommand(Command):
 
 
 def numbers_of(texts: Sequence[str]) -> dict[str, float]:
-    """``["flops", "gradient_norm=2"]`` as factors by name.
-
-    Raises:
-        InvalidArgument: The text after the equals sign is not a factor of at least 1.
-        UnknownAnnotation: No annotation has this name.
-    """
+    """``["flops", "gradient_norm=2"]`` as factors by name; raises for wrong ones."""
     from torchrecorder.comparison.numbers import factors
 
     found: dict[str, float] = {}

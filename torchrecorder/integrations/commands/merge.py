@@ -57,10 +57,7 @@ def add_ranks_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> int:
-    """Write figures of the run that *make* returns, or print its tables; returns the exit code.
-
-    *doing* is the progress message.
-    """
+    """Write figures of the run that *make* returns, or print tables; returns the exit code."""
     chosen = drawing_options(options)
     check(options.output or [], chosen)
     check_one("-n", options.n, whole_number(1))

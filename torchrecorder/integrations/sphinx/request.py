@@ -32,10 +32,7 @@ class Request:
         return repr((self.target, self.code))
 
     def run(self) -> tuple[Recording, sources.Dependencies]:
-        """Make the model and run it.
-
-        Returns:
-            The recording, and the files that the model depends on.
+        """The recording, and the files that the model depends on.
 
         Raises:
             TorchRecorderError: The target cannot be found or used, or its code raised.
