@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-KeyT = TypeVar("KeyT")
-ValueT = TypeVar("ValueT")
+GroupT = TypeVar("GroupT")
+MemberT = TypeVar("MemberT")
 
 
-def grouped(pairs: Iterable[tuple[KeyT, ValueT]]) -> dict[KeyT, list[ValueT]]:
+def grouped(pairs: Iterable[tuple[GroupT, MemberT]]) -> dict[GroupT, list[MemberT]]:
     """The values of each key in their order; keys are in the order in which they come first."""
-    found: dict[KeyT, list[ValueT]] = {}
+    found: dict[GroupT, list[MemberT]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
