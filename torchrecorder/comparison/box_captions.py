@@ -83,10 +83,9 @@ class BoxCaptions:
         self.weights = Weights(before), Weights(after)
         self.own: dict[str, list[Change]] = {}
         self.inside: dict[str, list[NodeChange]] = {}
-        matched = set(matching.scopes.values())
         for change in sorted(changes, key=lambda change: ORDER.index(change.kind)):
             if change.after:
-                for node in nodes_of(change.after, change.kind, after, matched):
+                for node in nodes_of(change.after, change.kind, after, matching.back):
                     self._place(change, node)
             elif change.before:
                 self._place(change, both.removed_id(change.before))
@@ -97,7 +96,10 @@ class BoxCaptions:
         scope = self.both.scopes.get(ScopeId(node))
         if self.marks.get(node) in ALONE:
             texts = [change.text for change in own if change.text.startswith(AROUND)]
-            return self._wrapper(texts[0], scope) if texts and scope is not None else None
+            if not texts or scope is None:
+                return None
+            held = (texts[0].partition(", ")[0],)  # modules that both runs have
+            return DiffCaption(inside=held, pieces=dict(self._pieces(scope)))
         if not (own or inside):
             return None
         pieces = dict(self._pieces(scope)) if scope is not None else {}
@@ -105,11 +107,6 @@ class BoxCaptions:
         about = (line for change in own for line in self._about(change, bool(within or pieces)))
         former = next(filter(None, map(self._former, own)), "")
         return DiffCaption(tuple(about), within, former, pieces)
-
-    def _wrapper(self, text: str, scope: Scope) -> DiffCaption:
-        """The caption of a scope that only one run has, around modules that both have."""
-        inside = (text.partition(", ")[0],)
-        return DiffCaption(inside=inside, pieces=dict(self._pieces(scope)))
 
     # Places -----------------------------------------------------------------------------
 

@@ -80,11 +80,7 @@ class EdgeMatch:
             return found.role in STORED and old.value not in self.matching.values
         assert new is not None
         found = self.after.values[new.value]
-        return found.role in STORED and new.value not in self._matched_values
-
-    @cached_property
-    def _matched_values(self) -> set[ValueId]:
-        return set(self.matching.values.values())
+        return found.role in STORED and new.value not in self.matching.back
 
     def instead(
         self,

@@ -66,7 +66,7 @@ class Marks:
             GONE + old
             for name in PARTS
             for old in getattr(self.before, name)
-            if old not in getattr(self.matching, name)
+            if old not in self.matching.there
         )
 
     def all(self) -> Mapping[str, ChangeKind]:
@@ -77,9 +77,9 @@ class Marks:
             marks.update((node, entry.kind) for node in self._nodes(entry))
         marks.update((former, ChangeKind.REMOVED) for former in self.former)
         for name in PARTS:
-            there = set(getattr(self.matching, name).values())
             for new, item in getattr(self.after, name).items():
-                if new not in there and self._old_scope_of(item) not in self.replaced:
+                matched = new in self.matching.back
+                if not matched and self._old_scope_of(item) not in self.replaced:
                     marks[new] = ChangeKind.ADDED
         return MappingProxyType(marks)
 
@@ -104,7 +104,7 @@ class Marks:
         if change.after is None:
             yield f"{GONE}{change.before}"
         elif change.after:
-            yield from nodes_of(change.after, change.kind, self.after, self._scopes_back)
+            yield from nodes_of(change.after, change.kind, self.after, self.matching.back)
             value = self.after.values.get(ValueId(change.after))
             if value is not None and value.producer is not None:
                 yield value.producer
@@ -113,11 +113,7 @@ class Marks:
         """The counterpart of the scope around an op or value of the second run."""
         producer = getattr(node, "producer", None)
         scope = self.after.ops[producer].scope if producer else getattr(node, "scope", None)
-        return self._scopes_back.get(scope)
-
-    @cached_property
-    def _scopes_back(self) -> Mapping[Any, ScopeId]:
-        return {new: old for old, new in self.matching.scopes.items()}
+        return self.matching.back.get(scope)
 
 
 # For folds -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torchrecorder.comparison.functions import call, is_replaced
@@ -46,13 +47,22 @@ class Matching:
     modules: Mapping[ModuleId, ModuleId]
     wrapped: Mapping[ScopeId, ScopeId]
 
+    @cached_property
+    def there(self) -> Mapping[Any, Any]:
+        """The ids in the second recording of all parts of the first."""
+        return {**self.scopes, **self.ops, **self.values, **self.modules}
+
+    @cached_property
+    def back(self) -> Mapping[Any, Any]:
+        """The ids in the first recording of all parts of the second."""
+        return {new: old for old, new in self.there.items()}
+
     def held(self, *, added: bool) -> Mapping[ScopeId, ScopeId]:
         """The scope inside each wrapper: wrappers of the second run, or of the first."""
+        pairs, back = self.wrapped.items(), self.back
         if added:
-            return {new: self.scopes[old] for old, new in self.wrapped.items()
-                    if self.scopes.get(old, new) != new}
-        back = {new: old for old, new in self.scopes.items()}
-        return {old: back[new] for old, new in self.wrapped.items() if back.get(new, old) != old}
+            return {new: self.scopes[old] for old, new in pairs if self.scopes.get(old, new) != new}
+        return {old: back[new] for old, new in pairs if back.get(new, old) != old}
 
 
 def match(before: RecordedRun, after: RecordedRun) -> Matching:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Union
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
+from torchrecorder.annotations.annotation import Annotation, is_unmeasured
 from torchrecorder.annotations.registry import by_name, numbers_of
-from torchrecorder.annotations.results import Ranked, ranked
+from torchrecorder.annotations.results import ranked
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import ABOVE_0, TEXTS, Check, check_one
 from torchrecorder.events import ScopeId
@@ -104,18 +104,16 @@ def places(
         sides = numbers_of(before, name), numbers_of(after, name)
         if any(map(is_unmeasured, sides)):
             continue
-        old, new = map(_by_first_call, sides)
+        old, new = (
+            {entry.ids[0]: entry for entry in ranked(side, ScopeMembers(side.owned.recording))}
+            for side in sides
+        )
         for left, right in scopes.items():
             if left in old and right in new:
                 annotation = sides[0].annotation
                 text = change_text(annotation, old[left].number, new[right].number, factor)
                 if text:
                     yield left, right, f"{name}: {text}"
-
-
-def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:
-    inside = ScopeMembers(numbers.owned.recording)
-    return {entry.ids[0]: entry for entry in ranked(numbers, inside)}
 
 
 def change_text(annotation: Annotation, before: float, after: float, factor: float) -> str:

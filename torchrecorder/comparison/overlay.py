@@ -68,9 +68,7 @@ class _Merger:
     ) -> None:
         self.before, self.after, self.matching, self.changes = before, after, matching, changes
         self.edge_match = EdgeMatch(self.before, self.after, matching)
-        self.counterparts: dict[Any, Any] = {
-            **matching.scopes, **matching.ops, **matching.values, **matching.modules
-        }
+        self.counterparts = matching.there
         self.replaced = set(_replaced(before, after, matching))
         self.frames: Mapping[Any, ScopeId] = removed_frames(before, after, matching)
         self.removed: set[tuple[str, str]] = set()
@@ -237,13 +235,9 @@ class _Merger:
 
     def _outputs(self, op: Op) -> tuple[ValueId, ...]:
         """The outputs of an op, and the outputs that only its counterpart has."""
-        old = self._back.get(op.id)
-        more = self.before.ops[OpId(old)].outputs if old is not None else ()
+        old = self.matching.back.get(op.id)
+        more = self.before.ops[old].outputs if old is not None else ()
         return (*op.outputs, *self._alone(more))
-
-    @cached_property
-    def _back(self) -> Mapping[str, str]:
-        return {new: old for old, new in self.matching.ops.items()}
 
     def _wired(self, op: Op, made: Mapping[ValueId, int]) -> Op:
         """An op with its inputs in both recordings, without inputs that are computed after it."""
@@ -260,8 +254,8 @@ class _Merger:
 
     def _changed_inputs(self, op: Op) -> InputChange:
         """The removed and the added inputs of an op."""
-        if op.id in self._back:
-            old = self.before.ops[OpId(self._back[op.id])]
+        if op.id in self.matching.back:
+            old = self.before.ops[self.matching.back[op.id]]
             return self._input_change(old.inputs, op.inputs, op.scope)
         if op.scope not in self._replacing:
             return (), frozenset(slot.value for slot in op.inputs)
@@ -277,8 +271,8 @@ class _Merger:
         for number, (old, new) in enumerate(zip(self.before.outputs, self.after.outputs)):
             if self._former_id(old.value) != new.value:
                 found[new.value, f"out:{number}"] = self._former_id(old.value)
-        for after, before in self._back.items():
-            op, inputs = ops[OpId(after)], self.before.ops[OpId(before)].inputs
+        for before, after in self.matching.ops.items():
+            op, inputs = ops[after], self.before.ops[before].inputs
             present = frozenset(slot.value for slot in op.inputs)
             for slot in inputs:
                 former = self._former_id(slot.value)

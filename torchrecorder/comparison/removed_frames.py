@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from torchrecorder.comparison.match import Matching
 from torchrecorder.events import ScopeId
@@ -17,14 +16,13 @@ def removed_frames(
     found: dict[str, ScopeId] = {
         matching.scopes[inner]: outer for outer, inner in matching.held(added=False).items()
     }
-    there: dict[Any, str] = {**matching.scopes, **matching.ops}
     places: dict[str, tuple[ScopeId | None, int]] = {
         step.id: (around, place)
         for around, steps in after.children.items() for place, step in enumerate(steps)
     }
     for scope in before.scopes.values():
         around = matching.scopes.get(scope.parent) if scope.parent is not None else None
-        twins = [there.get(step.id, "") for step in before.children[scope.id]]
+        twins = [matching.there.get(step.id, "") for step in before.children[scope.id]]
         _, first = places.get(twins[0], ("", 0)) if twins else ("", 0)
         expected = [(around, first + number) for number in range(len(twins))]
         if [places.get(twin) for twin in twins] == expected and found.keys().isdisjoint(twins):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Container, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Optional
 
@@ -77,7 +77,7 @@ class Rewirings:
     def _follows(self, read: RewiredInput) -> bool:
         """Whether it follows from steps that only one run has, before the reader."""
         _, new, slot, twin = read
-        matched, there = self.matching.ops.keys(), self._matched_there
+        matched, there = self.matching.there, self.matching.back
         if slot is None or twin is None:
             return _is_other(self.before, slot, matched) or _is_other(self.after, twin, there)
         return any(
@@ -87,11 +87,6 @@ class Rewirings:
             self.edges.same(source, twin, new.scope)
             for source in _behind(self.before, slot, matched)
         )
-
-    @cached_property
-    def _matched_there(self) -> Set[OpId]:
-        """The matched ops of the second run."""
-        return set(self.matching.ops.values())
 
     def _module(self, read: RewiredInput) -> tuple[ScopeId, ScopeId] | None:
         """The outermost matched scopes around the reader, if all in them read the other value."""
@@ -131,7 +126,7 @@ def _makers(recording: RecordedRun, value: ValueId, rewired: set[OpId]) -> set[S
     return made.union(*(recording.within(recording.ops[op].scope) for op in ops))
 
 
-def _behind(recording: RecordedRun, slot: Slot, known: Set[OpId]) -> Iterator[Slot]:
+def _behind(recording: RecordedRun, slot: Slot, known: Container[OpId]) -> Iterator[Slot]:
     """What ops that are not *known* read, from which they compute the tensor in *slot*."""
     waiting, seen = [slot], {slot.value}
     while waiting:
@@ -143,7 +138,7 @@ def _behind(recording: RecordedRun, slot: Slot, known: Set[OpId]) -> Iterator[Sl
             waiting += read
 
 
-def _is_other(recording: RecordedRun, slot: Slot | None, known: Set[OpId]) -> bool:
+def _is_other(recording: RecordedRun, slot: Slot | None, known: Container[OpId]) -> bool:
     """Whether an op that is not *known* computed the tensor in *slot*."""
     producer = recording.values[slot.value].producer if slot is not None else None
     return producer is not None and producer not in known

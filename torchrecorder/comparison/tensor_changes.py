@@ -38,10 +38,8 @@ class TensorChanges:
         """Changes of modules without calls, except those in replaced modules and containers."""
         hidden = [(left, right) for left, right in self.matching.modules.items()
                   if not self._has_lines(self.after.modules[right])]
-        for added, recording, known in (
-            (False, self.before, self.matching.modules.keys()),
-            (True, self.after, set(self.matching.modules.values())),
-        ):
+        sides = (self.before, self.matching.there), (self.after, self.matching.back)
+        for added, (recording, known) in enumerate(sides):
             kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
             unmatched = [module for module in recording.modules.values() if module.id not in known]
             names = {name for module in unmatched for name in module.names}
