@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
@@ -81,7 +80,7 @@ class Marks:
                 matched = new in self.matching.back
                 if not matched and self._old_scope_of(item) not in self.replaced:
                     marks[new] = ChangeKind.ADDED
-        return MappingProxyType(marks)
+        return marks
 
     def quiet(self) -> frozenset[str]:
         """The nodes that only have quiet differences."""
@@ -97,7 +96,7 @@ class Marks:
             text = f"{change.kind.value}: {change.text}" if change.text else change.kind.value
             for node in self._nodes(change):
                 notes.setdefault(node, []).append(text)
-        return MappingProxyType({node: tuple(dict.fromkeys(text)) for node, text in notes.items()})
+        return {node: tuple(dict.fromkeys(text)) for node, text in notes.items()}
 
     def _nodes(self, change: Change) -> Iterator[str]:
         """The nodes of a change: the op that computes a value too, all calls of a module."""

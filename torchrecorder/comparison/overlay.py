@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.comparison.kinds import Change, ChangeKind
@@ -85,10 +84,10 @@ class _Merger:
         recording = replace(
             self.after,
             name=joint_name(self.before, self.after),
-            scopes=MappingProxyType(scopes),
-            ops=MappingProxyType(ops),
-            values=MappingProxyType(dict(self._values())),
-            modules=MappingProxyType(dict(self._modules(scopes.values()))),
+            scopes=scopes,
+            ops=ops,
+            values=dict(self._values()),
+            modules=dict(self._modules(scopes.values())),
             live=None,
             former=found.former.union(GONE + value for value in self._other_results),
         )
@@ -99,11 +98,8 @@ class _Merger:
         loud = {node: mark for node, mark in marks.items() if node not in quiet}
         arrows = (self._own_reads(removed, recording), self._own_reads(added, recording))
         seen = fold_labels(recording, loud, notes, *arrows, instead).keys()
-        recording = replace(
-            recording,
-            own_differences=MappingProxyType(labels),
-            quiet_differences=frozenset(labels.keys() - seen),
-        )
+        quietly = frozenset(labels.keys() - seen)
+        recording = replace(recording, own_differences=labels, quiet_differences=quietly)
         return Overlay(recording, marks, removed, added, instead, quiet, notes)
 
     def _own_reads(
@@ -279,7 +275,7 @@ class _Merger:
                 same = self._old_input(slot, op.inputs, present, op.scope).value
                 if same != former and made.get(former, op.index) < op.index:
                     found[same, op.id] = former
-        return MappingProxyType(found)
+        return found
 
     @cached_property
     def _replacing(self) -> Mapping[Any, InputChange]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import pytest
@@ -209,11 +209,11 @@ def portable(recording: Recording) -> Recording:
     return replace(
         recording,
         run=run,
-        scopes=MappingProxyType(scopes),
-        ops=MappingProxyType(ops),
-        measured=MappingProxyType({}),
+        scopes=scopes,
+        ops=ops,
+        measured={},
         statistics=(),
-        function_calls=MappingProxyType({}),
+        function_calls={},
         compiled_graphs=(),
         graph_breaks=(),
         fused_kernels=(),

@@ -6,7 +6,6 @@ Code that draws, lists or analyzes a recording also works with a combined one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from types import MappingProxyType
 from typing import Any, Optional
 
 from torchrecorder.events import (
@@ -278,18 +277,16 @@ class _CombinedTables:
         lists: dict[str, Any] = {name: tuple(found) for name, found in self.lists.items()}
         return Recording(
             name=name,
-            scopes=MappingProxyType(self.scopes),
-            modules=MappingProxyType(self.modules),
-            ops=MappingProxyType(self.ops),
-            values=MappingProxyType(self.values),
-            grad_nodes=MappingProxyType(self.grads),
+            scopes=self.scopes,
+            modules=self.modules,
+            ops=self.ops,
+            values=self.values,
+            grad_nodes=self.grads,
             run=RunFacts(
                 runs[0].torch_version, runs[0].grad_mode, runs[0].notes, rank=first,
                 running=tuple(self.running),
             ),  # fmt: skip
-            measured=MappingProxyType(
-                {quantity: MappingProxyType(found) for quantity, found in self.measured.items()}
-            ),
+            measured=self.measured,
             **lists,
         )
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from types import MappingProxyType
 from typing import NamedTuple
 
 from torchrecorder.events import NO_STORAGE, FunctionId, OpId, ScopeId, ScopeKind, ValueId
@@ -52,7 +51,7 @@ def with_first_calls(recording: RecordedRun) -> tuple[RecordedRun, Mapping[str, 
         for item in numbered if isinstance(item, Scope)
     }
     ops = {item.id: item for item in numbered if isinstance(item, Op)}
-    changed = replace(recording, scopes=MappingProxyType(scopes), ops=MappingProxyType(ops))
+    changed = replace(recording, scopes=scopes, ops=ops)
     return changed, {scope: place.chain for scope, place in places.items()}
 
 

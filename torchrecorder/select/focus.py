@@ -11,7 +11,6 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 
 import networkx as nx
 
@@ -190,18 +189,16 @@ class _Selection:
         values = self._values(inputs)
         return replace(
             self.whole,
-            scopes=MappingProxyType(self.scopes),
-            modules=MappingProxyType(
-                {
-                    module.id: module.replace(
-                        calls=tuple(call for call in module.calls if call in self.scopes)
-                    )
-                    for module in self.whole.modules.values()
-                }
-            ),
-            ops=MappingProxyType(self.ops),
-            values=MappingProxyType(values),
-            grad_nodes=MappingProxyType(grads),
+            scopes=self.scopes,
+            modules={
+                module.id: module.replace(
+                    calls=tuple(call for call in module.calls if call in self.scopes)
+                )
+                for module in self.whole.modules.values()
+            },
+            ops=self.ops,
+            values=values,
+            grad_nodes=grads,
             inputs=inputs,
             outputs=outputs,
             grad_runs=tuple(run for run in self.whole.grad_runs if run.grad in grads),

@@ -9,7 +9,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count, groupby
-from types import MappingProxyType
 from typing import NamedTuple
 
 from torchrecorder.events import (
@@ -225,7 +224,7 @@ class _Grouping:
             else scope
             for scope in nested.scopes.values()
         }
-        return replace(nested, scopes=MappingProxyType(scopes))
+        return replace(nested, scopes=scopes)
 
     def _scopes(self) -> Iterator[Scope]:
         """All scopes in run order; a new scope comes before its first item."""
@@ -277,12 +276,8 @@ def nested_in(
         grad.id: grad.replace(scope=parent[grad.owner]) if grad.owner in parent else grad
         for grad in recording.grad_nodes.values()
     }
-    return replace(
-        recording,
-        scopes=MappingProxyType({scope.id: scope for scope in scopes}),
-        ops=MappingProxyType(ops),
-        grad_nodes=MappingProxyType(grads),
-    )
+    added = {scope.id: scope for scope in scopes}
+    return replace(recording, scopes=added, ops=ops, grad_nodes=grads)
 
 
 def free(name: ScopeId, taken: Container[ScopeId]) -> Iterator[ScopeId]:

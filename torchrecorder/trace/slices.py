@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from torchrecorder.errors import InvalidArgument
@@ -136,8 +135,7 @@ def profiled(recording: RecordingT, slices: Sequence[Slice]) -> RecordingT:
         )
     found = _amounts(recording, owned(slices))
     kept = {key: one for key, one in recording.measured.items() if key not in QUANTITIES}
-    measured = {**kept, **{key: MappingProxyType(one) for key, one in found.items() if one}}
-    return replace(recording, measured=MappingProxyType(measured))
+    return replace(recording, measured={**kept, **{key: one for key, one in found.items() if one}})
 
 
 def _amounts(recording: RecordedRun, owned: Iterable[OwnedSlice]) -> Mapping[str, dict[str, float]]:
