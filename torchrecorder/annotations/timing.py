@@ -72,17 +72,15 @@ def first_feeders(recording: RecordedRun) -> dict[GradId, GradId]:
     return found
 
 
-def total_seconds(recording: RecordedRun) -> dict[str, float]:
-    """Seconds in forward and backward."""
-    return {**forward_seconds(recording), **backward_seconds(recording)}
-
-
 TIMING = (
     Annotation("forward_time", "Forward", "s", forward_seconds, sum, of_seconds, needs=(TIMES,)),
     Annotation(
         "backward_time", "Backward", "s", backward_seconds, sum, of_seconds, needs=("backward",)
     ),
-    Annotation("time", "Time", "s", total_seconds, sum, of_seconds, needs=(TIMES,)),
+    Annotation(
+        "time", "Time", "s", lambda run: {**forward_seconds(run), **backward_seconds(run)}, sum,
+        of_seconds, needs=(TIMES,),
+    ),
 )
 """Seconds in forward, in backward, and in both."""
 

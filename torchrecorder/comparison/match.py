@@ -32,13 +32,8 @@ StepPair = tuple[Scope | Op, Scope | Op]
 class Matching:
     """Corresponding parts, one to one, from the id in the first recording to the id in the second.
 
-    Attributes:
-        scopes: Of scopes.
-        ops: Of ops.
-        values: Of values.
-        modules: Of modules.
-        wrapped: Pairs of scopes in the same place, of which one is only around the counterpart
-            of the other, such as `DistributedDataParallel`.
+    *wrapped* are pairs of scopes in the same place, of which one is only around the counterpart of
+    the other, such as `DistributedDataParallel`.
     """
 
     scopes: Mapping[ScopeId, ScopeId]

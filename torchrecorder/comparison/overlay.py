@@ -25,27 +25,20 @@ InputChange = tuple[tuple[Slot, ...], frozenset[ValueId]]
 
 @dataclass(frozen=True)
 class Overlay:
-    """Two recordings merged into one.
+    """Two recordings merged into one: the second, and the nodes that only the first has.
 
-    Attributes:
-        recording: The second recording, and the nodes that only the first has; their ids begin with
-            ``"old_"``. Inputs that are made later in the order of the second run are left out.
-        marks: The differences of scopes, ops, values and modules, by id in *recording*.
-        removed: The inputs of the first recording only: pairs of value and op.
-        added: The inputs of the second recording only.
-        instead: The former value of an input that is still a result of the same module, but of
-            another op in it; the same for the outputs of the run. By value and op, or box.
-        quiet: The ids of nodes with a mark but without a color of their own.
-        notes: The texts of the differences, by id.
+    Their ids begin with ``"old_"``. Inputs that are made later in the order of the second run are
+    left out. *instead* has the former value, by value and op or box, of an input or output of the
+    run that is still a result of the same module, but of another op in it.
     """
 
     recording: RecordedRun
-    marks: Mapping[str, ChangeKind]
-    removed: frozenset[tuple[str, str]]
+    marks: Mapping[str, ChangeKind]  # of scopes, ops, values and modules, by id in *recording*
+    removed: frozenset[tuple[str, str]]  # inputs of one recording only: pairs of value and op
     added: frozenset[tuple[str, str]]
     instead: Mapping[tuple[str, str], ValueId]
-    quiet: frozenset[str]
-    notes: Mapping[str, tuple[str, ...]]
+    quiet: frozenset[str]  # nodes with a mark but without a color of their own
+    notes: Mapping[str, tuple[str, ...]]  # the texts of the differences, by id
 
     def removed_id(self, old: str) -> str:
         """The id of a node that only the first recording has."""

@@ -28,6 +28,11 @@ def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
     return {node for layer in layers for node in layer}
 
 
+def reached_from(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
+    """*nodes*, and every grad node that a backward pass reaches from one of them."""
+    return {node for layer in nx.bfs_layers(recording.graph, nodes) for node in layer}
+
+
 def roots_of(call: Op) -> list[ValueId]:
     """The tensors at which the pass of *call* started, without given and requested gradients."""
     return [

@@ -8,17 +8,19 @@ history.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from torchrecorder.annotations.places import op_in_words
-from torchrecorder.events import GradId, OpId, Role, ScopeKind, ValueId
+from torchrecorder.events import OpId, Role, ScopeKind, ValueId
 from torchrecorder.graph.failed_places import failed_pass
 from torchrecorder.graph.nodes import BackwardRun, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, RecordedRun
-from torchrecorder.query.autograd_paths import leading_to, needed_for, roots_of, why_left
+from torchrecorder.query.autograd_paths import (
+    leading_to, needed_for, reached_from, roots_of, why_left,
+)
 
 BackwardFailureReason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
 
@@ -294,7 +296,7 @@ class _FailureSearch:
     def not_in_graph(self) -> FailedBackward | None:
         """The tensors whose gradients were requested and that the graph does not reach."""
         edges = (self.values[root].grad for root in self.roots)
-        reached = self._reached_from(edge.grad for edge in edges if edge is not None)
+        reached = reached_from(self.recording, [edge.grad for edge in edges if edge is not None])
         leaves = {node.variable: node.id for node in self.recording.grad_nodes.values()}
         apart = []
         for slot in self.call.inputs:
@@ -307,17 +309,6 @@ class _FailureSearch:
         names = " and ".join(apart)
         text = f"the result does not depend on {names}: allow_unused=True gives None for it"
         return FailedBackward("not in the graph", text, (self.call,))
-
-    def _reached_from(self, nodes: Iterable[GradId]) -> set[GradId]:
-        """*nodes*, and all that a backward pass reaches from them."""
-        waiting = [*nodes]
-        reached = set(waiting)
-        while waiting:
-            following = self.recording.grad_nodes[waiting.pop()].next
-            new = {edge.grad for edge in following if edge is not None} - reached
-            reached |= new
-            waiting += new
-        return reached
 
     def _asked(self, slot: str, value: Value) -> str:
         """A tensor whose gradient was requested, by its name or its index among the arguments."""

@@ -64,7 +64,8 @@ def first_kind(recording: RecordedRun, what: str) -> list[NamedPart]:
         if kind:
             return kind
     names = dict.fromkeys(_names(recording))
-    known = f". Modules, tensors and operations are {_some(names)}" if names else ": it is empty"
+    some = ", ".join(map(repr, [*names][:_MAX_PARTS])) + " ..." * (len(names) > _MAX_PARTS)
+    known = f". Modules, tensors and operations are {some}" if names else ": it is empty"
     close = guess(what, names) or known
     raise NotThere(f"nothing in this recording is called {what!r}{close}")
 
@@ -160,11 +161,6 @@ def _names(recording: RecordedRun) -> Iterator[str]:
         yield from filter(None, (scope.path, *_classes(scope)))
     for call in recording.function_calls.values():
         yield from _function_names(call)
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(map(repr, listed[:_MAX_PARTS])) + (" ..." if len(listed) > _MAX_PARTS else "")
 
 
 def _in_words(recording: RecordedRun, part: NamedPart) -> str:

@@ -113,15 +113,11 @@ class Ranks:
             InvalidArgument: An option is unknown or its value invalid.
             LayoutFailed: Graphviz failed or exceeded the time limit.
         """
-        if not {"direction", "rankdir"} & options.keys() and self._sends_messages:
-            options["direction"] = "LR"
-        return self.recording.render(path, **options)
-
-    @property
-    def _sends_messages(self) -> bool:
-        """Whether one lane sends messages to another, as pipeline stages do."""
         inputs = (slot.name for op in self.recording.ops.values() for slot in op.inputs)
-        return not {MESSAGE, GRADIENT_MESSAGE}.isdisjoint(inputs)
+        if {"direction", "rankdir"}.isdisjoint(options):
+            if not {MESSAGE, GRADIENT_MESSAGE}.isdisjoint(inputs):
+                options["direction"] = "LR"
+        return self.recording.render(path, **options)
 
     @suggests_names
     def summary(self, n: int = 20) -> str:
@@ -133,8 +129,6 @@ class Ranks:
         Raises:
             InvalidArgument: *n* is not a positive integer.
         """
-        from torchrecorder.ranks.ranks import summary
-
         check_one("n", n, whole_number(1))
         title = f"{self.name}: {ranks_text(self.ranks)} of {self.world}"
         if self.assumed:

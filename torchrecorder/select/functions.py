@@ -76,22 +76,16 @@ class WithFunctions:
 
 
 class _Grouping:
-    """Finds the calls that become scopes, and the contents of each.
-
-    Attributes:
-        most: Scopes with more operations are grouped.
-        added: The new scopes: of calls, of parts of the step of an optimizer, and of sums.
-        parent: The new parent of each new scope, and of each op and scope directly in one.
-    """
+    """Finds the calls that become scopes, and their contents; *most*: of operations ungrouped."""
 
     def __init__(self, old: RecordedRun, most: int) -> None:
         self.old, self.made_before = with_first_calls(old)
         old = self.old
         self.most = most
         self.calls_around = CallsAround(old)
-        self.added: dict[ScopeId, NewScope] = {}
+        self.added: dict[ScopeId, NewScope] = {}  # for calls, parts of optimizer steps, and sums
         self.first: dict[str, list[ScopeId]] = {}
-        self.parent: dict[str, ScopeId | None] = {}
+        self.parent: dict[str, ScopeId | None] = {}  # of new scopes, and of what is in them
         for scope, inside in old.children.items():
             if len(inside) > most and self._drawn_ops(inside) > most:
                 self._group(scope, inside, self._depth(scope))

@@ -46,9 +46,9 @@ def captioned(
     told = list(siblings)
     if not told:
         return label
-    first, former = told[0], tuple(caption.former for caption in told)
+    first, former = told[0], tuple(caption.former for caption in told if caption.former)
     lines = [line for line in first.own if all(line in caption.own for caption in told)]
-    lines += _was(former)
+    lines += [f"was {labels.names(former)}"] if former else []
     if closed:
         pieces = {
             piece: other for piece, other in first.pieces.items()
@@ -57,12 +57,6 @@ def captioned(
         label = tuple(_replaced(text, pieces) for text in label)
         lines += (line for line in first.inside if all(line in each.inside for each in told))
     return (*label, *(Text(labels.shorten(line, MAX_LINE_LENGTH)) for line in lines[:MAX_LINES]))
-
-
-def _was(former: tuple[str, ...]) -> Iterator[str]:
-    names = tuple(filter(None, former))
-    if names:
-        yield f"was {labels.names(names)}"
 
 
 def _replaced(text: Text, pieces: Mapping[str, str]) -> Text:
@@ -88,23 +82,14 @@ WORDS = {"added": "added", "removed": "removed", "": "different"}
 
 @dataclass(frozen=True)
 class DiffColors:
-    """Colors the differences; everything else is pale.
+    """Colors the differences; everything else is pale."""
 
-    Attributes:
-        marks: The differences of scopes, ops and values, by id: ``"added"``, ``"removed"`` or more.
-        removed: The removed inputs, as pairs of value and op.
-        added: The added inputs, as pairs of value and op.
-        notes: Texts about the differences, by id; shown by pages.
-        summary: Lines below the legend.
-        captions: Returns the text about the difference of a box or frame, by id.
-    """
-
-    marks: Mapping[str, str]
-    removed: Collection[tuple[str, str]]
+    marks: Mapping[str, str]  # of scopes, ops and values, by id: "added", "removed" or others
+    removed: Collection[tuple[str, str]]  # inputs, as pairs of value and op
     added: Collection[tuple[str, str]]
-    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    summary: tuple[str, ...] = ()
-    captions: Callable[[str], DiffCaption | None] = lambda node: None
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # for pages, by id
+    summary: tuple[str, ...] = ()  # lines below the legend
+    captions: Callable[[str], DiffCaption | None] = lambda node: None  # of a box or frame, by id
 
     def style(self, style: Style) -> Style:
         """*style* with these marks, applied after its own ``finish``."""

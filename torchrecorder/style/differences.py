@@ -89,23 +89,16 @@ class _Repeat:
 
     Relative paths consist of names, or of classes if names are numbers. Consecutive scopes of one
     class have the same path; their contents are compared separately.
-
-    Attributes:
-        classes: The class of the first scope in each place; its own under an empty one.
-        modules: The module of that scope.
-        runs: The number of scopes at each path.
-        ops: The ops directly in the scopes at each path.
-        features: Output sizes from its parameters.
     """
 
     def __init__(self, recording: RecordedRun, scope: ScopeId) -> None:
         self.recording = recording
         self.scope = recording.scopes[scope]
-        self.modules: dict[str, Module] = {}
+        self.modules: dict[str, Module] = {}  # of the first scope in each place, as the class
         self.classes: dict[str, str] = {}
-        self.runs: dict[str, int] = {"": 1}
-        self.ops: dict[str, list[Op]] = {}
-        self.features: set[int] = set()
+        self.runs: dict[str, int] = {"": 1}  # the number of scopes at each path
+        self.ops: dict[str, list[Op]] = {}  # directly in the scopes at each path
+        self.features: set[int] = set()  # output sizes from its parameters
         self._walk()
 
     def _walk(self) -> None:

@@ -46,7 +46,8 @@ class Weights:
             yield f"{least} … {most} params{total}{frozen}"
         elif count:
             call = self.call(scope, box.members) if single else ""
-            times = f"{box.count} × " if box.count > 1 and not self._is_shared(scope, box) else ""
+            shared = len(self._calls(scope.module).keys() & box.members) > 1  # and counted once
+            times = f"{box.count} × " if box.count > 1 and not shared else ""
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
@@ -120,11 +121,6 @@ class Weights:
             counts = len(calls) > 1 and scope.id in calls and self._count(self.all, [scope.id])
             self._texts[scope.id] = f"call {calls[scope.id]} of {len(calls)}" if counts else ""
         return self._texts[scope.id]
-
-    def _is_shared(self, scope: Scope, box: Box) -> bool:
-        """Whether *box* stands for several calls of the same module, whose weights count once."""
-        calls = self._calls(scope.module)
-        return len(calls) > 1 and len(calls.keys() & box.members) > 1
 
     def _frozen(self, members: Iterable[str], each: int) -> str:
         """The share of frozen parameters if the model has both; *each*: those of a sibling."""
