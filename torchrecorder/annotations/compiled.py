@@ -9,7 +9,7 @@ from torchrecorder.annotations.amounts import exact, ranges
 from torchrecorder.annotations.annotation import INDUCTOR, Annotation, measured
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.events import COMPILED_GRAPH, FUSED_KERNEL, FusedKernel, GraphBreak
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 
 

@@ -15,7 +15,7 @@ from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
 from torchrecorder.checks import LIST, check_one, one_of, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 
 By = Literal["module", "scope", "op", "type", "grad"]

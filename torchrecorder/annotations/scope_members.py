@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchrecorder.events import OpId, ScopeId, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.graph.recording import RecordedRun

@@ -9,7 +9,7 @@ from functools import cached_property
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import plural
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import ops_inside

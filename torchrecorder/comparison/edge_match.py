@@ -10,7 +10,7 @@ from torchrecorder.comparison.list_places import SlotPair, uneven_lists
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.display_names import DisplayNames
 from torchrecorder.events import STORED, ScopeId, Slot, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 

@@ -9,7 +9,7 @@ from torchrecorder.checks import plural
 from torchrecorder.comparison.display_names import AROUND, INDEX
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
 from torchrecorder.events import STORED, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.style import labels

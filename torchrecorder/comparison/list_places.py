@@ -11,7 +11,7 @@ from typing import Optional
 
 from torchrecorder.events import Slot, ValueId
 from torchrecorder.graph.align import align, between
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Value
 
 SlotPair = tuple[Optional[Slot], Optional[Slot]]

@@ -21,7 +21,7 @@ from torchrecorder.comparison.step_keys import (
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, align, between
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchrecorder.comparison.step_keys import Side, Skeleton
 from torchrecorder.events import ScopeId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.relations import scopes_inside
 

@@ -15,7 +15,7 @@ from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.functions import is_replaced
 from torchrecorder.comparison.removed_frames import removed_frames
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional
 from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.events import STORED, OpId, ScopeId, Slot, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 

@@ -22,7 +22,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
-from torchrecorder.graph.read_only import frozen, plain
+from torchrecorder.graph.mappings import frozen, plain
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,

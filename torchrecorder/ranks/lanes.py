@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.events import UNFINISHED
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.text import ranks_text
 from torchrecorder.recording import Recording

@@ -13,7 +13,7 @@ from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
 from torchrecorder.export.table.alignment import Column, table
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.join import Collective, join

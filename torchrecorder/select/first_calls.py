@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from torchrecorder.events import NO_STORAGE, FunctionId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.calls_around import CallsAround, Chain
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun

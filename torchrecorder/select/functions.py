@@ -16,7 +16,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.running_sums import sums_at_once

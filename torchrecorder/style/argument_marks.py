@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.views.bundles import ROLES, Bundle, FlowKind
 from torchrecorder.views.view import Arrow, View

@@ -11,7 +11,7 @@ from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_inactive, without_numbers

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from torchrecorder.checks import FROM_0, Check, check, check_one, one_of
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.style.attributes import warn_unknown
 from torchrecorder.style.color import COLOR
 from torchrecorder.style.paper import Paper

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import GradId, Gradient
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels

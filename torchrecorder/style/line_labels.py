@@ -10,7 +10,7 @@ from typing import Union
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, NO_STORAGE, OpId, Slot, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.style import labels

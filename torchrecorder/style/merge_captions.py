@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from torchrecorder.events import OpId, ScopeId, ValueId
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.tensors import in_each, results

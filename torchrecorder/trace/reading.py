@@ -14,7 +14,7 @@ from typing import Any
 
 from torchrecorder.checks import path_of
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.trace.slices import Kernel, Slice, enclosing
 
 ON_CPU = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "xpu_runtime")

@@ -15,7 +15,7 @@ from torchrecorder.events import (
     BYTES_ALLOCATED, BYTES_FREED, FLOPS_PROFILED, KERNELS, SECONDS_ON_CPU, SECONDS_OF_GAPS,
     SECONDS_OF_KERNELS,
 )
-from torchrecorder.graph.grouped import grouped
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun, RecordingT
 
 MARK = "torchrecorder "
