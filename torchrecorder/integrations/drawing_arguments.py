@@ -41,10 +41,7 @@ def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
     written = parser.add_argument_group("how it is written")
     add_flags(written, FORMAT.values())
     written.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
+        "--option", action="append", default=[], metavar="NAME=VALUE",
         help="an attribute of Graphviz, such as ranksep=0.5; can be repeated",
     )
 
@@ -53,11 +50,7 @@ def add_output_argument(parser: argparse.ArgumentParser, format: str = "") -> No
     """Declare the output argument; with a *format*, it can be standard output."""
     more = "; - is standard output" if format else ""
     parser.add_argument(
-        "-o",
-        "--output",
-        action="append",
-        type=Path,
-        metavar="FILE",
+        "-o", "--output", action="append", type=Path, metavar="FILE",
         help=f"output file; the suffix is the format (svg, pdf, dot ...); can be repeated{more}",
     )
     if format:
@@ -67,9 +60,7 @@ def add_output_argument(parser: argparse.ArgumentParser, format: str = "") -> No
 def add_format_argument(parser: argparse.ArgumentParser, format: str) -> None:
     """Declare the format for output without a file name."""
     action = parser.add_argument(
-        "--format",
-        default=format,
-        metavar="SUFFIX",
+        "--format", default=format, metavar="SUFFIX",
         help=f"the format without a file name ({format}): svg, pdf, png, html, dot ...",
     )
     action.offered = tuple(suffix.lstrip(".") for suffix in known())  # type: ignore[attr-defined]

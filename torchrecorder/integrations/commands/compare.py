@@ -47,17 +47,11 @@ class CompareCommand(Command):
         second = replace(TARGET_OPTIONS["set"], name="then", help="As --set, for the second only.")
         add_flags(compared, [second])
         compared.add_argument(
-            "--times",
-            dest="time_factor",
-            type=float,
-            metavar="FACTOR",
+            "--times", dest="time_factor", type=float, metavar="FACTOR",
             help="also list modules whose time differs by at least this factor",
         )
         number = compared.add_argument(
-            "--number",
-            action="append",
-            default=[],
-            metavar="NAME[=FACTOR]",
+            "--number", action="append", default=[], metavar="NAME[=FACTOR]",
             help="also list modules in which flops, saved_bytes, gradient_norm ... differs by "
             "this factor (default: 1.1, counts exactly); can be repeated",
         )
@@ -67,8 +61,7 @@ class CompareCommand(Command):
         )
         compared.add_argument("--json", action="store_true", help="every change, as JSON")
         compared.add_argument(
-            "--exit-code",
-            action="store_true",
+            "--exit-code", action="store_true",
             help="exit with 1 if there are differences, with 2 if a model could not be recorded",
         )
         add_output_argument(parser)

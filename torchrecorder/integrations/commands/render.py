@@ -111,10 +111,7 @@ class OpenCommand(Command):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_target_arguments(parser)
         parser.add_argument(
-            "-o",
-            "--output",
-            type=Path,
-            metavar="FILE",
+            "-o", "--output", type=Path, metavar="FILE",
             help="output file; the suffix is the format",
         )
         add_format_argument(parser, "html")
