@@ -58,7 +58,7 @@ def _given_by_bad_passes(recording: RecordedRun) -> set[ValueId]:
 def _first(
     recording: RecordedRun, bad: Mapping[str, Statistics], given: set[ValueId]
 ) -> FirstBad | None:
-    """The first op with *bad* outputs and no *bad* or *given* input; or its input, if given."""
+    """The first op with *bad* outputs but no *bad* or *given* inputs; or a bad input of it."""
     passes = {run.op for run in recording.backward_runs}
     for op in recording.ops.values():
         made = [bad[value] for value in op.outputs if value in bad]

@@ -101,7 +101,7 @@ def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
 
 
 def unknown_gradients(recording: RecordedRun) -> frozenset[ValueId]:
-    """Weights whose gradient is not in `added_gradients`: several times, or of other scopes."""
+    """Weights with a gradient that is not in `added_gradients`: added twice, or not measured."""
     if not recording.statistics:
         return frozenset()
     added, again = added_gradients(recording), recomputed(recording)

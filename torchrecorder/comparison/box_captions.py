@@ -154,7 +154,7 @@ class BoxCaptions:
             yield NOW[change.kind]
 
     def _former(self, change: Change) -> str:
-        """The former name of a scope, with its path if that differs too; of an op the place."""
+        """The former name of a scope, with its path if that differs too; of an op, the scope."""
         if change.kind is not ChangeKind.RENAMED:
             return ""
         old = self.before.scopes.get(ScopeId(change.before or ""))

@@ -140,7 +140,7 @@ class DisplayNames:
         return held if more == "0 ops" else f"{held}, {more}"
 
     def contents(self, scope: ScopeId, known: Container[OpId]) -> str:
-        """*12 ops*; *9 of 12 ops* or *around 12 ops* if both runs have some (*known*) or all."""
+        """*12 ops, 1 parameter*; *9 of 12 ops* or *around 12 ops* if others or all are *known*."""
         inside = list(ops_inside(self.recording, [scope]))
         alone = sum(op not in known for op in inside)
         if alone == len(inside):

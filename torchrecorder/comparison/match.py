@@ -107,7 +107,7 @@ class _Matcher:
         self._models()
 
     def _models(self, *, sure: bool = False) -> None:
-        """Match the outermost scopes of runs with one; if *sure*, with much in common only."""
+        """Match the outermost scopes if each run has only one; if *sure*, they must be alike."""
         a, b = self.a.recording, self.b.recording
         if len(a.roots) != 1 or len(b.roots) != 1:
             return
@@ -193,7 +193,7 @@ class _Matcher:
         return align([key(self.a, step) for step in a], [key(self.b, step) for step in b])
 
     def _is_replaced(self, a: Scope | Op, b: Scope | Op) -> bool:
-        """Whether two steps between matched ones correspond; modules need much in common."""
+        """Whether two steps between matched ones correspond; modules must have much in common."""
         if isinstance(a, Scope) and isinstance(b, Scope):
             if a.kind is b.kind is not ScopeKind.MODULE:
                 return True
@@ -201,7 +201,7 @@ class _Matcher:
         return isinstance(a, Op) and isinstance(b, Op)
 
     def _anywhere(self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Iterator[StepPair]:
-        """Scopes in another order, by name and class, by contents, by attribute, by weights."""
+        """Scopes in another order, matched by name and class, contents, attribute, then weights."""
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
         for key in (named, made_alike, called, weighted):
@@ -309,7 +309,7 @@ class _Matcher:
         return b.scopes[self.scopes.there[step.id]].parent if step.id in self.scopes.there else None
 
     def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
-        """Pairs of outputs: of weights by weight, of lists as their inputs, others in order."""
+        """Pairs of outputs: weights and states by weight, others by lists of inputs, in order."""
         mine, others = self.a.weights_of, self.b.weights_of
         twins: dict[tuple[ValueId | None, str], list[ValueId]] = grouped(
             (others[value], value) for value in reversed(new.outputs) if value in others

@@ -162,7 +162,7 @@ class _Merger:
         return inside
 
     def _behind(self) -> dict[tuple[str | None, str | None], list[Scope | Op]]:
-        """Removed steps by scope and the step before; in a removed frame, with its contents."""
+        """Removed steps, by their scope and the step before; of removed frames the contents."""
         behind: dict[tuple[str | None, str | None], list[Scope | Op]] = {}
         last_inside = {outer: held for held, outer in self.frames.items()}
         for scope, steps in self.before.children.items():
@@ -313,7 +313,7 @@ class _Merger:
 
     @cached_property
     def _memory(self) -> Mapping[int, int]:
-        """The number of each storage of the first run: of its first value's twin, or a new one."""
+        """The number of each storage of the first run: its counterpart's, or an unused one."""
         unused = count(1 + max((value.storage for value in self.after.values.values()), default=-1))
         found: dict[int, int] = {-1: -1}
         for value in self.before.values.values():

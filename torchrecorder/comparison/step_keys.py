@@ -32,7 +32,7 @@ class Side:
 
     @cached_property
     def weights_of(self) -> Mapping[ValueId, tuple[ValueId, str]]:
-        """The weight of each gradient, state and update of a weight, with its name (``"grad"``)."""
+        """For each gradient, state and update of a weight, the weight and its name (``"grad"``)."""
         values = self.recording.values.values()
         named = {name: value.id for value in values if value.role in STORED for name in value.names}
         found = dict[ValueId, tuple[ValueId, str]]()
@@ -83,7 +83,7 @@ def _parts(
 
 
 def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
-    """All facts about a step but the origin of its inputs; *indices*: those in containers too."""
+    """All facts about a step but the origin of inputs; its number only with *indices*."""
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
         return function(step), step.arguments, len(step.inputs), shapes

@@ -15,7 +15,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 class InnerModules:
-    """Finds modules in scopes; *leaves* are equal for equal innermost ones with weights."""
+    """Finds modules in the scopes around them; *leaves*: equal for equal innermost ones."""
 
     def __init__(self, recording: RecordedRun, leaves: Mapping[ScopeId, Hashable]) -> None:
         self.recording = recording
@@ -37,7 +37,7 @@ class InnerModules:
         return {f"{name}: {cls}" if name.isdigit() else name for name, cls in parts}
 
     def twin(self, around: Scope, scope: Scope, other: InnerModules) -> Scope | None:
-        """The outermost, first module in *around* that resembles *scope* of *other*."""
+        """The first of the outermost modules in *around* that resemble *scope* of *other*."""
         def place(found: Scope) -> tuple[int, int]:
             return len(self.recording.within(found.id)), found.index
 

@@ -75,7 +75,7 @@ def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def to_draw(options: argparse.Namespace) -> tuple[Target, dict[str, Any]]:
-    """The target, which measures the numbers in the figure, and the figure's options."""
+    """The target, set to measure the numbers in the figure, and the options of the figure."""
     chosen = drawing_options(options)
     return measuring(target_of(options), shown_numbers(chosen)), chosen
 

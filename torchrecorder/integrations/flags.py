@@ -44,7 +44,7 @@ class Flag(argparse.Action):
 
 
 def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> None:
-    """Declare the flags of the *options* that text can give, and those that turn switches off."""
+    """Declare the flags of the *options* that can be given as text, and to turn them off."""
     for option in options:
         switch, on = option.check.switch, [option.flag, f"--{option.spelled}"]
         only_off = option.default is True and not option.check.known

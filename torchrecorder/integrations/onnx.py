@@ -180,7 +180,7 @@ class _EventWriter:
         )
 
     def _read(self, name: str) -> ValueId:
-        """The value of this name; a parameter is of the module in it, or its first reader's."""
+        """The value of this name; a parameter is of the module in its name, or of its reader."""
         if name in self.values:
             return self.values[name]
         if name not in self.stored:

@@ -126,7 +126,7 @@ class Target:
         return self.path.lower().endswith(SUFFIXES)
 
     def _as_it_is(self, recording: Recording, effective: Collection[str]) -> Recording:
-        """*recording*; warns about flags without effect, which are those not in *effective*."""
+        """*recording*, after a warning about given flags that are not *effective*."""
         values = {name: getattr(self, name) for name in TARGET_OPTIONS if name not in effective}
         options = {name: TARGET_OPTIONS[name] for name in values}
         unused = [

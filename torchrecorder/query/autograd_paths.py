@@ -34,7 +34,7 @@ def reached_from(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]
 
 
 def roots_of(call: Op) -> list[ValueId]:
-    """The tensors at which the pass of *call* started, without given and requested gradients."""
+    """The tensors at which the pass of *call* started: no given gradients, no ``inputs``."""
     return [
         slot.value for slot in call.inputs
         if not names_gradient((slot.name,)) and slot.name.partition(".")[0] not in _NO_ROOTS

@@ -134,7 +134,7 @@ class _FailureSearch:
         return FailedBackward("modified in place", text, tuple(ops.values()), captions)
 
     def _saved(self, op: Op) -> list[ValueId]:
-        """The tensors that *op*, or its custom function, may have saved; of the right shape."""
+        """The tensors that *op*, or its custom function, may have saved; of a known shape."""
         found = [*(slot.value for slot in op.inputs), *op.outputs]
         function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         if function is not None:
@@ -220,7 +220,7 @@ class _FailureSearch:
         return FailedBackward("graph freed", text, (first, *others.values()), captions)
 
     def _across(self, first: Op) -> Iterator[tuple[Op, ValueId]]:
-        """The ops after *first* that read an earlier tensor through which the pass failed."""
+        """The ops after *first* that read a tensor from before, and led the pass to the failure."""
         needed = needed_for(self.roots, self.forward)
         failed = [self.failure.grad] if self.failure.grad is not None else []
         leading = leading_to(self.recording, failed)

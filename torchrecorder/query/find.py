@@ -101,7 +101,7 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
 def _named(
     rows: Iterable[FoundT], names: Callable[[FoundT], Iterable[str]], what: str
 ) -> list[NamedPart]:
-    """The *rows* with the name *what*; without any, those with a name that matches the pattern."""
+    """The *rows* with the name *what*, or else those with a name that matches it as a pattern."""
     rows = list(rows)
     found: list[NamedPart] = [row for row in rows if what in names(row)]
     if not found and any(letter in what for letter in "*?["):

@@ -291,7 +291,7 @@ class _GradientSearch:
                 yield op
 
     def _cuts(self) -> Iterator[Op]:
-        """The ops that cut the autograd history of all ways to the loss."""
+        """The ops that cut the autograd history, if all ways to the loss lead through them."""
         needed = needed_for(self.loss, self.forward)
         for op in self._reading(self.live):
             if any(value in needed and value not in self.live for value in op.outputs):

@@ -33,7 +33,7 @@ COPIES = ("detach", "clone", "contiguous", "to")
 def combined(
     name: str, lanes: Sequence[Lane], collectives: Sequence[Collective], *, sharding_ops: bool
 ) -> Recording:
-    """The *lanes* as one recording, with waits; *sharding_ops* of FSDP and DTensor are optional."""
+    """The *lanes* as one recording, without the *sharding_ops* of FSDP and DTensor if False."""
     skipped: list[set[int]] = [set() for _ in lanes]
     if not sharding_ops:
         for lane, places in zip(lanes, skipped):
@@ -285,7 +285,7 @@ class _Renumbered:
         return old in self._new
 
     def of(self, old: Any) -> Any:
-        """The new id; for slots and edges, also in tuples, the same with new ids; None for None."""
+        """The new id of an id; slots, edges, and tuples of them with new ids; None for None."""
         if old is None or isinstance(old, str):
             return old and self._new[old]
         if isinstance(old, Slot):

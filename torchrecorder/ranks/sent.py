@@ -38,7 +38,7 @@ class Sent(NamedTuple):
 
 
 class CommunicationColumns(NamedTuple):
-    """The communications of one process, in run order, by their rank-specific fields."""
+    """The communications of one process, in run order; what differs by rank is in columns."""
 
     kinds: tuple[Sent, ...]  # without these fields
     names: tuple[str, ...]  # of the process groups of this process
@@ -52,7 +52,7 @@ class CommunicationColumns(NamedTuple):
     def from_columns(
         kinds: tuple[Sent, ...], rank: Rank, *columns: Sequence[Any]
     ) -> CommunicationColumns:
-        """Communications from `RANK_COLUMNS`; InvalidRecording if they do not fit to *rank*."""
+        """The communications of *rank*; raises InvalidRecording if the *columns* do not fit."""
         if {len(column) for column in columns} != {len(kinds)}:
             raise InvalidRecording("communications: its columns differ in length")
         places = {group.name: place for place, group in enumerate(rank.groups)}

@@ -76,7 +76,7 @@ class WithFunctions:
 
 
 class _Grouping:
-    """Finds the calls that become scopes, and their contents; *most*: of operations ungrouped."""
+    """Finds the calls that become scopes, and their contents, where more than *most* ops are."""
 
     def __init__(self, old: RecordedRun, most: int) -> None:
         self.old, self.made_before = with_first_calls(old)

@@ -205,7 +205,7 @@ def _between(
     items: Sequence[Scope | Op],
     others: Collection[str],
 ) -> Iterator[Op]:
-    """The ops in *parent* that read *items* and are read by them alone, without *others*."""
+    """The ops in *parent* that read *items*, and that only *items* or such ops read."""
     inside = _ops_in(recording, items)
     given = {slot.value for slot in recording.outputs}
     ops = [

@@ -170,7 +170,7 @@ class DiffColors:
         return replace(shape, label=captioned(shape.label, told, closed=True))
 
     def _framed(self, group: Group, cluster: Cluster, view: View, theme: Theme) -> Group:
-        """The frame of a cluster in its color, with its difference and, if single, former name."""
+        """The frame of a cluster in its color, with its difference; folds have no former name."""
         told = self.captions(cluster.id)
         if told is not None:
             around = view.nesting.around(cluster.id)

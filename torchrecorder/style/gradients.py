@@ -21,7 +21,7 @@ class GradCaptions:
         self.several = len({ran.run for ran in recording.grad_runs}) > 1
 
     def lines(self, grad: GradNode, members: Iterable[str]) -> Iterator[Text]:
-        """The name, and the place in run order, or the first to last place of *members*."""
+        """The name, and the place in run order; for a fold, the first to the last of *members*."""
         yield Text(grad.name, "title")
         found = (ran for member in members for ran in self.runs.get(GradId(member), ()))
         runs = [

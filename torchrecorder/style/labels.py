@@ -125,7 +125,7 @@ def shorten(text: str, limit: int = 48) -> str:
 
 
 def first_sentences(text: str, limit: int) -> str:
-    """*text*, cut to *limit*: after a sentence, if that leaves at least half of it."""
+    """*text*, cut after its first sentences if they fill half of *limit*, else in the middle."""
     if len(text) <= limit:
         return text
     ends = re.finditer(r"[.!?](?=\s)|\S(?=\s*\n)", text[: limit - 1])

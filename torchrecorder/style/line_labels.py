@@ -167,7 +167,7 @@ def _given(recording: RecordedRun, members: Collection[str], flow: FlowKind) -> 
 
 
 def _of_tensors(view: View, bundle: Bundle, captions: Captions, others: Iterable[ValueId]) -> str:
-    """The shape of the tensors on a line and their number; *others*: what repeats read instead."""
+    """The shape on a line, with the number of tensors; repeats read the *others* instead."""
     by_value = {arrow.value: arrow for arrow in bundle.arrows}
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
     if texts[0]:

@@ -37,7 +37,7 @@ def next_round(view: View, back: Iterable[Arrow]) -> str:
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
-    """The name of the argument in the next round for each value, or its shape; then other kinds."""
+    """For each value the argument in the next iteration, or its shape; then other kinds."""
     flows, kinds = FlowClassifier(view), set[FlowKind]()
     values, names = dict[object, Value](), dict[object, str]()
     for arrow in arrows:

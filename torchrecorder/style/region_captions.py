@@ -45,7 +45,7 @@ class RegionCaptions:
         return (f"in {call.called}()",) if call is not None else ()
 
     def closed(self, scope: Scope, members: Iterable[str]) -> tuple[str, ...]:
-        """The captions of a closed region that all of its kind among *members* have."""
+        """The captions of a closed region, but not those that others among *members* lack."""
         is_mode = scope.kind in MODES
         if not is_mode and scope.kind is not ScopeKind.OPTIMIZER:
             return self.details(scope)
@@ -91,7 +91,7 @@ def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
 
 
 def _lane(recording: RecordedRun, step: Scope) -> str:
-    """The prefix of names in the lane (rank) of a joined recording in which *step* ran, or ""."""
+    """The prefix of names in the lane (rank) of a joined recording of *step*; else empty."""
     outermost = recording.scopes[recording.within(step.id)[-1]]
     is_lane = outermost.kind is ScopeKind.FUNCTION and outermost.path
     return f"{outermost.path}." if is_lane else ""

@@ -35,7 +35,7 @@ class Weights:
         return ParameterOwners(self.recording)
 
     def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
-        """The parameters, and if the box is a *single* call of several, its number."""
+        """The parameters, and the number of the call if the box is a *single* one of several."""
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [instance]) for instance in box.instances]
         frozen = self._frozen(box.members, count) if count else ""
@@ -51,7 +51,7 @@ class Weights:
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
-        """The parameters of an open call that nothing that is *drawn* in it has, and its number."""
+        """The parameters of an open call without those *drawn* in it, and its number."""
         call = self.call(scope) if single else ""
         module = self.recording.module_of(scope)
         if module is None:
@@ -123,7 +123,7 @@ class Weights:
         return self._texts[scope.id]
 
     def _frozen(self, members: Iterable[str], each: int) -> str:
-        """The share of frozen parameters if the model has both; *each*: those of a sibling."""
+        """The frozen parameters, if the model has both kinds; *each*: how many a sibling has."""
         if not self.mixed:
             return ""
         every, trained = (int(one.of(members) or 0) for one in (self.all, self.trained))

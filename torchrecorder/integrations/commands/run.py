@@ -195,7 +195,7 @@ class Parts:
         self.file.unlink(missing_ok=True)
 
     def together(self, told: threading.Event, patience: float = PATIENCE) -> Ranks:
-        """The joined recordings that exist in time, which is short once it is *told* to end."""
+        """The joined recordings of the processes that end in time; *told*: this one has to end."""
         until = time.monotonic() + patience
         hurries = False
         while time.monotonic() < until and not all(map(Path.exists, self._files())):

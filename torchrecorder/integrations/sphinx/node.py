@@ -39,7 +39,7 @@ class Recorded(nodes.General, nodes.Inline, nodes.Element):  # type: ignore[misc
 
 
 def message_of(error: BaseException, page: str | Path = "") -> str:
-    """The text of a warning about *error* with directive options, and files beside *page*."""
+    """The text of a warning about *error*, with flags as options, and files beside *page*."""
     if not isinstance(error, TorchRecorderError):
         text = f"{type(error).__name__}: {error}"
     elif isinstance(error, ModelFailed):
