@@ -140,18 +140,15 @@ class BoxCaptions:
 
     def _about(self, change: Change, more: bool) -> Iterator[str]:
         """The lines about a node itself; *more*: whether lines about its contents follow."""
-        if change.kind is ChangeKind.REPLACED:
+        kind = change.kind
+        if kind is ChangeKind.REPLACED or kind in FORMS and not more:
             yield f"was {change.text.partition(' → ')[0]}"
-        elif change.kind is ChangeKind.CHANGED:
+        elif kind is ChangeKind.CHANGED:
             yield from labels.filled(self._settings(change), LINE_LENGTH)
-        elif change.kind in (ChangeKind.MEASURED, ChangeKind.RETIMED):
+        elif kind in NOW:
+            yield NOW[kind]
+        elif kind in (ChangeKind.MEASURED, ChangeKind.RETIMED) or self._is_short_rewiring(change):
             yield change.text
-        elif self._is_short_rewiring(change):
-            yield change.text
-        elif change.kind in FORMS and not more:
-            yield f"was {change.text.partition(' → ')[0]}"
-        elif change.kind in NOW:
-            yield NOW[change.kind]
 
     def _former(self, change: Change) -> str:
         """The former name of a scope, with its path if that differs too; of an op, the scope."""
@@ -245,19 +242,16 @@ class BoxCaptions:
         """The text about a change for the box of a module around it."""
         if change.follows and change.kind is not ChangeKind.REWIRED:
             return
-        if change.kind in ALONE:
+        kind = change.kind
+        if kind in ALONE:
             yield ""
-        elif change.kind is ChangeKind.REPLACED:
-            yield change.text
-        elif change.kind is ChangeKind.CHANGED:
+        elif kind is ChangeKind.CHANGED:
             yield ", ".join(self._settings(change))
-        elif change.kind is ChangeKind.RENAMED:
+        elif kind is ChangeKind.RENAMED:
             yield f"was {self._former(change)}"
-        elif change.kind in FORMS:
-            yield change.text
-        elif change.kind in NOW:
-            yield NOW[change.kind]
-        elif self._is_short_rewiring(change):
+        elif kind in NOW:
+            yield NOW[kind]
+        elif kind in (ChangeKind.REPLACED, *FORMS) or self._is_short_rewiring(change):
             yield change.text
 
     def _is_short_rewiring(self, change: Change) -> bool:

@@ -13,7 +13,6 @@ from torchrecorder.comparison.marks import GONE, Marks, fold_labels
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.functions import is_replaced
-from torchrecorder.comparison.removed_frames import removed_frames
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
@@ -62,7 +61,7 @@ class _Merger:
         self.edge_match = EdgeMatch(self.before, self.after, matching)
         self.counterparts = matching.there
         self.replaced = set(_replaced(before, after, matching))
-        self.frames: Mapping[Any, ScopeId] = removed_frames(before, after, matching)
+        self.frames: Mapping[Any, ScopeId] = _removed_frames(before, after, matching)
         self.removed: set[tuple[str, str]] = set()
         self.added: set[tuple[str, str]] = set()
 
@@ -361,3 +360,25 @@ def _outer_inputs(recording: RecordedRun, scope: ScopeId) -> tuple[Slot, ...]:
     made = {value for op in ops for value in op.outputs}
     found = {slot.value: slot for op in ops for slot in op.inputs if slot.value not in made}
     return tuple(found.values())
+
+
+def _removed_frames(
+    before: RecordedRun, after: RecordedRun, matching: Matching
+) -> Mapping[str, ScopeId]:
+    """For each step of the second run that is inside of a removed scope, that scope."""
+    found: dict[str, ScopeId] = {
+        matching.scopes[inner]: outer for outer, inner in matching.held(added=False).items()
+    }
+    places: dict[str, tuple[ScopeId | None, int]] = {
+        step.id: (around, place)
+        for around, steps in after.children.items() for place, step in enumerate(steps)
+    }
+    for scope in before.scopes.values():
+        around = matching.scopes.get(scope.parent) if scope.parent is not None else None
+        twins = [matching.there.get(step.id, "") for step in before.children[scope.id]]
+        _, first = places.get(twins[0], ("", 0)) if twins else ("", 0)
+        expected = [(around, first + number) for number in range(len(twins))]
+        if [places.get(twin) for twin in twins] == expected and found.keys().isdisjoint(twins):
+            if scope.parent is None or around is not None:
+                found.update(dict.fromkeys(twins, scope.id))
+    return found
