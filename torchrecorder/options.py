@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.registry import annotation
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import guess
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import EXPORTERS, by_suffix
@@ -84,7 +84,7 @@ def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:
     """
     numbers, color_by = options.get("numbers"), options.get("color_by")
     several = numbers if isinstance(numbers, (tuple, list)) else [numbers]
-    return [annotation(item) for item in (*several, color_by) if item is not None]
+    return [by_name(item) for item in (*several, color_by) if item is not None]
 
 
 def _sorted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchrecorder.comparison.skeletons import skeletons
+from torchrecorder.comparison.step_keys import skeletons
 from torchrecorder.events import ScopeKind
 from torchrecorder.testing import Builder
 

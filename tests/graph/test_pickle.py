@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
@@ -17,6 +18,7 @@ import torchrecorder
 from tests.random_recordings import recordings
 from tests.stepped import stepped
 from torchrecorder.errors import NotKept
+from torchrecorder.testing import Builder
 
 
 def _by_torch(recording):
@@ -108,3 +110,13 @@ def test_a_recording_goes_to_another_process_and_back():
     recording = stepped()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert pool.submit(copy.copy, recording).result(timeout=300) == recording
+
+
+def test_tables_are_read_only_whoever_makes_them():
+    """A recording has its own copy of each table that it is given, also of nested ones."""
+    measured = {"peak": {"o0": 1.0}}
+    changed = replace(Builder("Net").recording(), measured=measured)
+    measured["peak"]["o0"] = 2.0
+    assert changed.measured == {"peak": {"o0": 1.0}}
+    with pytest.raises(TypeError):
+        changed.measured["peak"]["o0"] = 3.0

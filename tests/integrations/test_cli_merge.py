@@ -20,8 +20,7 @@ import torch.distributed as dist
 import torchrecorder
 from tests.integrations.test_cli import run
 from tests.ranks.made import recorded
-from torchrecorder.integrations.commands.run import Parts
-from torchrecorder.integrations.delayed_end import DelayedEnd
+from torchrecorder.integrations.commands.run import DelayedEnd, Parts
 
 X = torch.ones(3, 4)
 

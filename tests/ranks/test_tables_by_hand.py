@@ -219,6 +219,24 @@ def test_what_hooks_gave_to_passes_has_the_new_ids() -> None:
     assert first != second and {first, second} <= whole.values.keys()
 
 
+def test_the_autograd_graph_of_each_rank_stays_its_own() -> None:
+    """Tensors and grad nodes lead to grad nodes of the same rank, at the same places."""
+    other = changed(stepped(), "ops", "o0", name="other")
+    whole = torchrecorder.merge([ran(0, whole=stepped()), ran(1, whole=other)]).whole
+
+    def edges(run: Recording) -> list[list[tuple[int, int] | None]]:
+        known = {grad: place for place, grad in enumerate(run.grad_nodes)}
+        found = [grad.next for grad in run.grad_nodes.values()]
+        found += [(value.grad,) for value in run.values.values()]
+        return [[edge and (known[edge.grad], edge.index) for edge in next] for next in found]
+
+    once, (grads, values) = edges(stepped()), (len(stepped().grad_nodes), len(stepped().values))
+    both = edges(whole)
+    moved = [[edge and (edge[0] + grads, edge[1]) for edge in row] for row in once]
+    assert both[:grads] == once[:grads] and both[grads:2 * grads] == moved[:grads]
+    assert both[2 * grads:][values:] == moved[grads:]
+
+
 def test_backward_runs_of_all_ranks_are_numbered_on() -> None:
     """With their nodes, statistics and measurements."""
     other = changed(stepped(), "ops", "o0", name="other")

@@ -208,13 +208,8 @@ class Numbers:
         return 0 if total is None else total
 
 
-def of_outputs(
-    recording: RecordedRun, members: Sequence[str], nodes: Collection[str]
-) -> list[str]:
-    """For each outermost scope among *members*, itself or its first output, if in *nodes*.
-
-    Empty if one has neither.
-    """
+def of_outputs(recording: RecordedRun, members: Sequence[str], nodes: Collection[str]) -> list[str]:
+    """For each outermost scope, itself or its first output in *nodes*; none if one has neither."""
     wanted, inside = frozenset(nodes), frozenset(members)
     scopes = (recording.scopes.get(ScopeId(member)) for member in members)
     calls = [scope for scope in scopes if scope is not None and scope.parent not in inside]

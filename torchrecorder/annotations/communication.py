@@ -20,9 +20,8 @@ def _by_node(
 ) -> Callable[[RecordedRun], dict[str, float]]:
     """Returns a function that adds up amounts by the op, grad node or scope that communicated.
 
-    In joined recordings, the op of a grad node may be removed. Then the amount belongs to the first
-    grad node in its scope whose op exists. A communication at the end of a backward pass, when no
-    node runs, belongs to the call of the pass.
+    For a grad node whose op is removed in a joined recording, the first one in its scope whose op
+    exists counts; at the end of a backward pass, the call of the pass.
     """
 
     def compute(recording: RecordedRun) -> dict[str, float]:
@@ -44,8 +43,7 @@ def _by_node(
 
 
 def _with_calls(recording: RecordedRun) -> Iterator[tuple[Communication, OpId | None]]:
-    """Each communication; one in backward with the call of its pass, which its grad node or the
-    communication before it shows, if it is in the same process."""
+    """Each communication; one in backward with the call of its pass, if in the same process."""
     ops = {run.run: run.op for run in recording.backward_runs if run.op in recording.ops}
     calls = {ran.grad: ops.get(ran.run) for ran in reversed(recording.grad_runs)}
     call = next(iter(ops.values()), None)

@@ -9,6 +9,7 @@ from torchrecorder.annotations.amounts import exact, ranges
 from torchrecorder.annotations.annotation import INDUCTOR, Annotation, measured
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.events import COMPILED_GRAPH, FUSED_KERNEL, FusedKernel, GraphBreak
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -33,26 +34,20 @@ def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
 def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
     """The graph breaks by op, or by scope for those that are not at an op.
 
-    A break in a nested function call ends a graph of the inner and of the outer function; it is
-    listed once, with its op if the op of one of them is known.
+    One in a nested function ends two graphs; it is listed once, with its op if that is known.
     """
     distinct: dict[Any, GraphBreak] = {}
     for entry in recording.graph_breaks:
         key = entry.reason, entry.source
         if key not in distinct or distinct[key].op is None and entry.op is not None:
             distinct[key] = entry
-    found: dict[str, list[GraphBreak]] = {}
-    for item in distinct.values():
-        place = item.op or item.scope or next(iter(recording.scopes), "")
-        found.setdefault(place, []).append(item)
-    return found
+    first = next(iter(recording.scopes), "")
+    return grouped((item.op or item.scope or first, item) for item in distinct.values())
 
 
 def break_table(recording: RecordedRun) -> list[dict[str, Any]]:
     """One mapping per break; see `Recording.breaks`."""
-    ends: dict[Any, list[int]] = {}
-    for entry in recording.graph_breaks:
-        ends.setdefault((entry.reason, entry.source), []).append(entry.graph)
+    ends = grouped(((one.reason, one.source), one.graph) for one in recording.graph_breaks)
     found = (one for breaks in breaks_at(recording).values() for one in breaks)
     return [
         {
@@ -71,11 +66,7 @@ def break_table(recording: RecordedRun) -> list[dict[str, Any]]:
 
 def kernels_of(recording: RecordedRun) -> dict[str, list[FusedKernel]]:
     """The kernels that compute each op, in run order."""
-    found: dict[str, list[FusedKernel]] = {}
-    for kernel in recording.fused_kernels:
-        for op in kernel.ops:
-            found.setdefault(op, []).append(kernel)
-    return found
+    return grouped((op, kernel) for kernel in recording.fused_kernels for op in kernel.ops)
 
 
 def _breaks(recording: RecordedRun) -> dict[str, float]:

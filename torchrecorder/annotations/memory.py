@@ -13,10 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def new_bytes(recording: RecordedRun) -> dict[str, float]:
-    """For each op, the bytes of its results in newly allocated memory.
-
-    Views, results written in place and inputs that are returned unchanged are not new.
-    """
+    """For each op, the bytes of its results in new memory, not of views and writes in place."""
     found: dict[str, float] = {op.id: 0 for op in recording.ops.values()}
     known: set[int] = set()
     for value in recording.values.values():
@@ -55,9 +52,7 @@ def saved_bytes(recording: RecordedRun) -> dict[str, float]:
 OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of_bytes)
 """Bytes of new tensors that ops returned."""
 
-SAVED_BYTES = Annotation(
-    "saved_bytes", "Saved", "B", saved_bytes, sum, of_bytes, needs=("saved",)
-)
+SAVED_BYTES = Annotation("saved_bytes", "Saved", "B", saved_bytes, sum, of_bytes, needs=("saved",))
 """Bytes saved for backward, by grad node; a tensor counts at the first node that saves it."""
 
 GRADIENT_BYTES = Annotation(

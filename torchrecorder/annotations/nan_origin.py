@@ -48,8 +48,7 @@ def first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
 
 
 def _given_by_bad_passes(recording: RecordedRun) -> set[ValueId]:
-    """The gradients that backward passes with a NaN or infinity computed, and that were not
-    measured themselves."""
+    """The unmeasured gradients that backward passes with a NaN or infinity computed."""
     bad = {one.run for one in gradients(recording) if one.nans or one.infs}
     passes = (recording.ops[run.op] for run in recording.backward_runs if run.run in bad)
     measured = {one.node for one in values(recording)}
@@ -59,8 +58,7 @@ def _given_by_bad_passes(recording: RecordedRun) -> set[ValueId]:
 def _first(
     recording: RecordedRun, bad: Mapping[str, Statistics], given: set[ValueId]
 ) -> FirstBad | None:
-    """The first op with *bad* outputs and without inputs that are *bad* or *given*; or its input,
-    if no op made that."""
+    """The first op with *bad* outputs but no *bad* or *given* inputs; or a bad input of it."""
     passes = {run.op for run in recording.backward_runs}
     for op in recording.ops.values():
         made = [bad[value] for value in op.outputs if value in bad]
@@ -99,8 +97,7 @@ def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
 def _first_bad_run(
     recording: RecordedRun, bad_ops: Iterable[FirstBad]
 ) -> tuple[FirstBad, GradRun] | None:
-    """The node of `first_bad_grad`, and a run of it or of the node that received the number;
-    *bad_ops* are those of `first_bad_ops`."""
+    """The node of `first_bad_grad`, and a run of it or of the node that received the number."""
     bad: dict[tuple[int, str], tuple[int, int]] = {}
     for gradient in gradients(recording):
         if gradient.nans or gradient.infs:

@@ -71,8 +71,7 @@ class ParameterOwners:
         return owned
 
     def within(self, members: Iterable[str]) -> dict[str, None]:
-        """*members* with the parameters and buffers of their modules and scopes, and of the ops
-        directly in their functions and modes; see `without_former`."""
+        """*members* and the parameters and buffers of their modules, and of ops in functions."""
         found: dict[str, None] = dict.fromkeys(without_former(self.recording, [*members]))
         covered: set[ModuleId] = set()
         for module in filter(None, map(self._module, list(found))):
@@ -143,10 +142,9 @@ def leaf_gradients(recording: RecordedRun) -> dict[ValueId, Gradient]:
 
 
 def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:
-    """The first value of each parameter and buffer, by its values after in-place writes.
+    """The first value of each parameter and buffer, by its values after writes, by name.
 
-    ``weight.data = x`` replaces the storage, so they are identified by name; by storage, if several
-    models have a weight of the name.
+    By storage, if several models have the name: ``weight.data = x`` replaces the storage.
     """
     firsts: dict[str, list[Value]] = {}
     found: dict[ValueId, ValueId] = {}
@@ -163,11 +161,7 @@ def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:
 
 
 def run_again(recording: RecordedRun) -> frozenset[ValueId]:
-    """Tensors that recomputed ops of checkpointed calls read, with gradients.
-
-    These are trainable. A reentrant checkpoint runs its own backward pass there, which is not
-    recorded.
-    """
+    """Trainable tensors that recomputed ops of a checkpoint read: these get gradients, too."""
     values = recording.values
     again = {scope.id for scope in recording.scopes.values() if scope.recompute}
     return frozenset(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 
 from torchrecorder.annotations.amounts import exact, of_bytes
@@ -19,15 +19,11 @@ def stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
             yield value
 
 
-def _count(recording: RecordedRun) -> dict[str, float]:
-    return {value.id: prod(value.shape) for value in stored(recording, Role.PARAMETER)}
-
-
-def _trainable(recording: RecordedRun) -> dict[str, float]:
-    return {
-        value.id: prod(value.shape) if value.trainable else 0
-        for value in stored(recording, Role.PARAMETER)
-    }
+def _of_each(
+    role: Role, number: Callable[[Value], float]
+) -> Callable[[RecordedRun], dict[str, float]]:
+    """The `compute` function of a number of each parameter or buffer."""
+    return lambda recording: {value.id: number(value) for value in stored(recording, role)}
 
 
 def _bytes(recording: RecordedRun) -> dict[str, float]:
@@ -37,25 +33,22 @@ def _bytes(recording: RecordedRun) -> dict[str, float]:
 
 
 def _global_bytes(recording: RecordedRun) -> dict[str, float]:
-    found: dict[str, float] = {
-        value.id: value.bytes for value in stored(recording, Role.PARAMETER)
-    }
+    found = _of_each(Role.PARAMETER, lambda value: value.bytes)(recording)
     return found if any(shard.value in found for shard in recording.shards) else {}
 
 
-def _buffer_bytes(recording: RecordedRun) -> dict[str, float]:
-    return {value.id: value.bytes for value in stored(recording, Role.BUFFER)}
-
-
+_count = _of_each(Role.PARAMETER, lambda value: prod(value.shape))
 PARAMETERS = Annotation("parameters", "Params", "", _count, sum, exact)
 """Number of weights."""
 
+_trainable = _of_each(Role.PARAMETER, lambda value: prod(value.shape) if value.trainable else 0)
 TRAINABLE = Annotation("trainable", "Trainable", "", _trainable, sum, exact)
 """Number of weights that require grad."""
 
 PARAMETER_BYTES = Annotation("parameter_bytes", "Params size", "B", _bytes, sum, of_bytes)
 """Bytes of weights; for a sharded weight, bytes of the shard in this process."""
 
+_buffer_bytes = _of_each(Role.BUFFER, lambda value: value.bytes)
 BUFFER_BYTES = Annotation("buffer_bytes", "Buffers size", "B", _buffer_bytes, sum, of_bytes)
 """Bytes of buffers."""
 

@@ -6,14 +6,7 @@ from collections.abc import Iterable
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import (
-    DEVICE,
-    INDUCTOR,
-    JOINED,
-    PROCESSES,
-    TIMES,
-    Annotation,
-    Numbers,
-    is_unmeasured,
+    DEVICE, INDUCTOR, JOINED, PROCESSES, TIMES, Annotation, Numbers, is_unmeasured,
 )
 from torchrecorder.checks import guess, warn
 from torchrecorder.errors import UnknownAnnotation
@@ -29,12 +22,8 @@ _WHY = {
 
 
 def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:
-    """The numbers of an annotation, given itself or by name; warns if none were measured.
-
-    Raises:
-        UnknownAnnotation: No annotation has this name.
-    """
-    numbers = annotation(which).on(recording)
+    """The numbers of an annotation, by name or itself; warns if none were measured."""
+    numbers = by_name(which).on(recording)
     if is_unmeasured(numbers):
         warn(unmeasured(numbers))
     return numbers
@@ -64,21 +53,14 @@ def _how(needs: tuple[str, ...]) -> str:
     return ", and ".join([f"record(..., {flags}){grad} measures it", *reasons])
 
 
-def annotation(which: str | Annotation) -> Annotation:
-    """The annotation *which*, given itself or by name.
-
-    Raises:
-        UnknownAnnotation: No annotation has this name.
-    """
-    return which if isinstance(which, Annotation) else by_name(which)
-
-
-def by_name(name: str) -> Annotation:
-    """The annotation of this name.
+def by_name(name: str | Annotation) -> Annotation:
+    """The annotation of this name, or given itself.
 
     Raises:
         UnknownAnnotation: No annotation has this name; the message lists the known ones.
     """
+    if isinstance(name, Annotation):
+        return name
     known = {item.name: item for item in ANNOTATIONS}
     if isinstance(name, str) and name in known:
         return known[name]

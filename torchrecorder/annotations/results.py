@@ -11,10 +11,11 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.places import op_name, scope_name
-from torchrecorder.annotations.registry import annotation, by_name, numbers_of, unmeasured
+from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
 from torchrecorder.checks import LIST, check_one, one_of, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 
 By = Literal["module", "scope", "op", "type", "grad"]
@@ -90,7 +91,7 @@ def top(
         InvalidArgument: *n* or *by* is invalid, or there are such numbers by others alone, such as
             those of parameters by module.
     """
-    numbers = annotation(name).on(recording)
+    numbers = by_name(name).on(recording)
     if is_unmeasured(numbers):
         raise UnknownAnnotation(unmeasured(numbers))
     check_one("n", n, whole_number(0))
@@ -159,10 +160,7 @@ def table(
 
 
 def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list[str]:
-    """*members* without the parameters and buffers of submodules.
-
-    Scopes stay if numbers cannot be combined, because they have the number of their output.
-    """
+    """*members* without those of submodules; scopes stay if numbers cannot be combined."""
     recording = numbers.owned.recording
     calls = frozenset(ids) if numbers.annotation.merge is not None else frozenset()
     found = [member for member in members if member not in calls or member in numbers.by_node]
@@ -185,11 +183,10 @@ def _places(inside: ScopeMembers, by: str) -> Iterator[_RankedRow]:
 
 def _modules(inside: ScopeMembers) -> Iterator[_RankedRow]:
     """Scopes of the same path together."""
-    calls: dict[tuple[str, str], list[ScopeId]] = {}
-    for scope in inside.recording.scopes.values():
-        if not scope.recompute:
-            key = scope_name(inside.recording, scope.id), scope.cls
-            calls.setdefault(key, []).append(scope.id)
+    calls = grouped(
+        ((scope_name(inside.recording, scope.id), scope.cls), scope.id)
+        for scope in inside.recording.scopes.values() if not scope.recompute
+    )
     for (name, _), ids in calls.items():
         yield name, tuple(ids), [item for scope in ids for item in inside.alone(scope)]
 
@@ -208,10 +205,8 @@ def _ops(inside: ScopeMembers) -> Iterator[_RankedRow]:
 
 def _types(inside: ScopeMembers) -> Iterator[_RankedRow]:
     """Ops of the same name together, in the order in which the first of them ran."""
-    found: dict[str, list[OpId]] = {}
-    for op in inside.recording.ops.values():
-        if not op.recompute:
-            found.setdefault(op.name, []).append(op.id)
+    ops = inside.recording.ops.values()
+    found = grouped((op.name, op.id) for op in ops if not op.recompute)
     for name, ids in found.items():
         yield name, tuple(ids), [item for op in ids for item in inside.of_op(op)]
 

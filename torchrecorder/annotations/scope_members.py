@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.graph.recording import RecordedRun
@@ -19,11 +20,8 @@ class ScopeMembers:
     recording: RecordedRun
 
     @cached_property
-    def _made(self) -> dict[OpId | None, list[str]]:
-        made: dict[OpId | None, list[str]] = {}
-        for value in self.recording.values.values():
-            made.setdefault(value.producer, []).append(value.id)
-        return made
+    def _made(self) -> dict[OpId | None, list[ValueId]]:
+        return grouped((value.producer, value.id) for value in self.recording.values.values())
 
     def of_op(self, op: OpId) -> list[str]:
         """An op, its results, and the grad nodes that it owns."""

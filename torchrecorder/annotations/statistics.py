@@ -79,10 +79,7 @@ def activation_norms(recording: RecordedRun) -> dict[str, float]:
 
 
 def added_gradients(recording: RecordedRun) -> dict[ValueId, Statistics]:
-    """For each leaf, statistics of the gradient that the last backward pass accumulated.
-
-    Leaves are left out if a pass accumulated several times, as reentrant checkpoints may.
-    """
+    """For each leaf, statistics of the gradient that the last pass accumulated, if only once."""
     found: dict[ValueId, Statistics] = {}
     first, seen = before_writes(recording), set[tuple[str, int]]()
     again = recomputed(recording)
@@ -104,10 +101,7 @@ def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
 
 
 def unknown_gradients(recording: RecordedRun) -> frozenset[ValueId]:
-    """The weights with a gradient that is not in `added_gradients`.
-
-    A pass accumulated several times, or ``stats`` selects other scopes.
-    """
+    """Weights with a gradient that is not in `added_gradients`: added twice, or not measured."""
     if not recording.statistics:
         return frozenset()
     added, again = added_gradients(recording), recomputed(recording)
@@ -136,8 +130,7 @@ def gradient_norms(recording: RecordedRun) -> dict[str, float]:
 
 
 NOT_FINITE = Annotation(
-    "not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats", "backward"),
-    passes=True,
+    "not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats", "backward"), passes=True
 )
 """Count of NaNs and infinities, in values and gradients."""
 

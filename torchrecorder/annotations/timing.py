@@ -13,18 +13,8 @@ from collections.abc import Callable
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import DEVICE, TIMES, Annotation, measured
 from torchrecorder.events import (
-    BYTES_ALLOCATED,
-    BYTES_FREED,
-    FLOPS_BACKWARD,
-    FLOPS_FORWARD,
-    FLOPS_PROFILED,
-    KERNELS,
-    SECONDS_OF_GAPS,
-    SECONDS_OF_KERNELS,
-    SECONDS_ON_CPU,
-    SECONDS_ON_DEVICE,
-    GradId,
-    Gradient,
+    BYTES_ALLOCATED, BYTES_FREED, FLOPS_BACKWARD, FLOPS_FORWARD, FLOPS_PROFILED, KERNELS,
+    SECONDS_OF_GAPS, SECONDS_OF_KERNELS, SECONDS_ON_CPU, SECONDS_ON_DEVICE, GradId, Gradient,
 )
 from torchrecorder.graph.median_runs import own_seconds
 from torchrecorder.graph.nodes import Value
@@ -57,10 +47,7 @@ def _is_cuda(tensor: Value | Gradient) -> bool:
 
 
 def backward_seconds(recording: RecordedRun) -> dict[str, float]:
-    """Seconds of each grad node, over all backward runs.
-
-    The time of ``AccumulateGrad`` counts for the node that computed the gradient.
-    """
+    """Seconds of each grad node; those of ``AccumulateGrad`` count for the node before it."""
     device = recording.measured.get(SECONDS_ON_DEVICE, {})
     feeders = first_feeders(recording)
     found: dict[str, float] = {}
@@ -85,17 +72,15 @@ def first_feeders(recording: RecordedRun) -> dict[GradId, GradId]:
     return found
 
 
-def total_seconds(recording: RecordedRun) -> dict[str, float]:
-    """Seconds in forward and backward."""
-    return {**forward_seconds(recording), **backward_seconds(recording)}
-
-
 TIMING = (
     Annotation("forward_time", "Forward", "s", forward_seconds, sum, of_seconds, needs=(TIMES,)),
     Annotation(
         "backward_time", "Backward", "s", backward_seconds, sum, of_seconds, needs=("backward",)
     ),
-    Annotation("time", "Time", "s", total_seconds, sum, of_seconds, needs=(TIMES,)),
+    Annotation(
+        "time", "Time", "s", lambda run: {**forward_seconds(run), **backward_seconds(run)}, sum,
+        of_seconds, needs=(TIMES,),
+    ),
 )
 """Seconds in forward, in backward, and in both."""
 

@@ -73,13 +73,8 @@ class TrainingMemory(NamedTuple):
         return "\n".join(f"{name:<10}{of_bytes(amount):>{wide}}" for name, amount in rows)
 
 
-def training_memory(
-    recording: RecordedRun, optimizer: Union[str, int] = "adamw"
-) -> TrainingMemory:
-    """The memory of a training step of the recorded model, on the recorded inputs.
-
-    See `torchrecorder.Recording.training_memory`.
-    """
+def training_memory(recording: RecordedRun, optimizer: Union[str, int] = "adamw") -> TrainingMemory:
+    """See `torchrecorder.Recording.training_memory`."""
     check_one("optimizer", optimizer, OPTIMIZER)
     saved = SAVED_BYTES.on(recording)
     if is_unmeasured(saved):
@@ -98,8 +93,7 @@ def training_memory(
 
 
 def _most_at_once(recording: RecordedRun, saved: Mapping[str, float]) -> int:
-    """The maximum number of saved bytes at one time: the last run of a grad node releases what it
-    saved."""
+    """The most bytes saved at one time: the last run of a grad node releases what it saved."""
     begins = {node: _made_at(recording, node) for node in saved}
     ends = {
         run.run: recording.ops[run.op].index

@@ -83,10 +83,9 @@ class BoxCaptions:
         self.weights = Weights(before), Weights(after)
         self.own: dict[str, list[Change]] = {}
         self.inside: dict[str, list[NodeChange]] = {}
-        matched = set(matching.scopes.values())
         for change in sorted(changes, key=lambda change: ORDER.index(change.kind)):
             if change.after:
-                for node in nodes_of(change.after, change.kind, after, matched):
+                for node in nodes_of(change.after, change.kind, after, matching.back):
                     self._place(change, node)
             elif change.before:
                 self._place(change, both.removed_id(change.before))
@@ -97,7 +96,10 @@ class BoxCaptions:
         scope = self.both.scopes.get(ScopeId(node))
         if self.marks.get(node) in ALONE:
             texts = [change.text for change in own if change.text.startswith(AROUND)]
-            return self._wrapper(texts[0], scope) if texts and scope is not None else None
+            if not texts or scope is None:
+                return None
+            held = (texts[0].partition(", ")[0],)  # modules that both runs have
+            return DiffCaption(inside=held, pieces=dict(self._pieces(scope)))
         if not (own or inside):
             return None
         pieces = dict(self._pieces(scope)) if scope is not None else {}
@@ -105,11 +107,6 @@ class BoxCaptions:
         about = (line for change in own for line in self._about(change, bool(within or pieces)))
         former = next(filter(None, map(self._former, own)), "")
         return DiffCaption(tuple(about), within, former, pieces)
-
-    def _wrapper(self, text: str, scope: Scope) -> DiffCaption:
-        """The caption of a scope that only one run has, around modules that both have."""
-        inside = (text.partition(", ")[0],)
-        return DiffCaption(inside=inside, pieces=dict(self._pieces(scope)))
 
     # Places -----------------------------------------------------------------------------
 
@@ -143,22 +140,18 @@ class BoxCaptions:
 
     def _about(self, change: Change, more: bool) -> Iterator[str]:
         """The lines about a node itself; *more*: whether lines about its contents follow."""
-        if change.kind is ChangeKind.REPLACED:
+        kind = change.kind
+        if kind is ChangeKind.REPLACED or kind in FORMS and not more:
             yield f"was {change.text.partition(' → ')[0]}"
-        elif change.kind is ChangeKind.CHANGED:
+        elif kind is ChangeKind.CHANGED:
             yield from labels.filled(self._settings(change), LINE_LENGTH)
-        elif change.kind in (ChangeKind.MEASURED, ChangeKind.RETIMED):
+        elif kind in NOW:
+            yield NOW[kind]
+        elif kind in (ChangeKind.MEASURED, ChangeKind.RETIMED) or self._is_short_rewiring(change):
             yield change.text
-        elif self._is_short_rewiring(change):
-            yield change.text
-        elif change.kind in FORMS and not more:
-            yield f"was {change.text.partition(' → ')[0]}"
-        elif change.kind in NOW:
-            yield NOW[change.kind]
 
     def _former(self, change: Change) -> str:
-        """The former name of a renamed scope, with its path if the path differs too; of an op the
-        former place."""
+        """The former name of a scope, with its path if that differs too; of an op, the scope."""
         if change.kind is not ChangeKind.RENAMED:
             return ""
         old = self.before.scopes.get(ScopeId(change.before or ""))
@@ -249,19 +242,16 @@ class BoxCaptions:
         """The text about a change for the box of a module around it."""
         if change.follows and change.kind is not ChangeKind.REWIRED:
             return
-        if change.kind in ALONE:
+        kind = change.kind
+        if kind in ALONE:
             yield ""
-        elif change.kind is ChangeKind.REPLACED:
-            yield change.text
-        elif change.kind is ChangeKind.CHANGED:
+        elif kind is ChangeKind.CHANGED:
             yield ", ".join(self._settings(change))
-        elif change.kind is ChangeKind.RENAMED:
+        elif kind is ChangeKind.RENAMED:
             yield f"was {self._former(change)}"
-        elif change.kind in FORMS:
-            yield change.text
-        elif change.kind in NOW:
-            yield NOW[change.kind]
-        elif self._is_short_rewiring(change):
+        elif kind in NOW:
+            yield NOW[kind]
+        elif kind in (ChangeKind.REPLACED, *FORMS) or self._is_short_rewiring(change):
             yield change.text
 
     def _is_short_rewiring(self, change: Change) -> bool:

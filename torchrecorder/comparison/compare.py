@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import zip_longest
-from typing import Union
+from typing import Any
 
 from torchrecorder.checks import ABOVE_0, Check, check_one, suggests_names
 from torchrecorder.comparison.kinds import LAST, Change, ChangeKind, PlacedChange, alone
@@ -118,25 +118,22 @@ class _Comparer:
         self.before, self.after, self.matching, self.times = before, after, matching, times
         self.edge_match = EdgeMatch(before, after, matching)
         self.old_names, self.new_names = self.edge_match.old_names, self.edge_match.new_names
-        self.matched = set(matching.scopes.values()), set(matching.ops.values())
         self.replaced: dict[bool, set[ScopeId]] = {False: set(), True: set()}
-        listed = partial(self._listed, recording=after, scopes=self.matched[0])
-        self.tensors = TensorChanges(before, after, matching, listed)
+        self.tensors = TensorChanges(before, after, matching, partial(self._listed, added=True))
 
     def all(self) -> Iterator[PlacedChange]:
         """Every change, with the position at which it is listed."""
         yield from self._result()
         yield from self._scopes()
         yield from self._ops()
-        yield from self._unmatched(self.before, self.matching.scopes, self.matching.ops, False)
-        yield from self._unmatched(self.after, *self.matched, True)
+        yield from self._unmatched(self.before, added=False)
+        yield from self._unmatched(self.after, added=True)
         yield from self.tensors.all()
 
     # The result and the scopes ----------------------------------------------------------
 
     def _result(self) -> Iterator[PlacedChange]:
-        """Different outputs of the run; not if its outermost calls match, which list theirs, or
-        where the steps that computed them are listed themselves."""
+        """Different outputs of the run, unless the calls or steps that return them are listed."""
         roots = [self.matching.scopes.get(root) for root in self.before.roots]
         if roots == list(self.after.roots):
             return
@@ -150,7 +147,7 @@ class _Comparer:
         for old, new in zip_longest(before, after):
             listed = (
                 _made_by_others(old, self.before, self.matching.ops)
-                and _made_by_others(new, self.after, self.matched[1])
+                and _made_by_others(new, self.after, self.matching.back)
             )
             if not listed and not self.edge_match.same(old, new, None):
                 former = self.old_names.value(old.value) if old is not None else "nothing"
@@ -196,8 +193,7 @@ class _Comparer:
                 yield self.edge_match.instead(RETURNS, slot, twin, old.id, new.id)
 
     def _renamed(self, old: Scope, new: Scope) -> bool:
-        """Whether a scope has another name, or its parent is not the counterpart of its parent, so
-        that it has another path."""
+        """Whether a scope has another name, or another path because of its parent."""
         if old.kind is ScopeKind.MODULE and old.path and old.path == new.path:
             return False
         if old.parent is None or new.parent is None:
@@ -214,8 +210,7 @@ class _Comparer:
 
     @cached_property
     def _wrappers(self) -> Mapping[ScopeId, ScopeId]:
-        """For each scope in a wrapper, the scope that corresponds to its wrapper: itself, or a
-        wrapper."""
+        """For each scope in a wrapper, what corresponds to its wrapper: itself, or a wrapper."""
         removed = {inner: outer for outer, inner in self.matching.held(added=False).items()}
         return {**{scope: scope for scope in self.matching.wrapped}, **removed}
 
@@ -261,7 +256,7 @@ class _Comparer:
         """Whether an op is in another module, apart from modules that only one run has."""
         outer = self.before.within(old.scope), self.after.within(new.scope)
         left = next((scope for scope in outer[0] if scope in self.matching.scopes), None)
-        right = next((scope for scope in outer[1] if scope in self.matched[0]), None)
+        right = next((scope for scope in outer[1] if scope in self.matching.back), None)
         return (self.matching.scopes[left] if left is not None else None) != right
 
     def _follows_from_module(self, old: Op, new: Op) -> bool:
@@ -277,58 +272,51 @@ class _Comparer:
     @cached_property
     def _hyperparameters_known(self) -> bool:
         """Whether both runs have the hyperparameters of their modules; exported programs do not."""
-        return all(map(_has_hyperparameters, (self.before, self.after)))
+        modules = (run.modules.values() for run in (self.before, self.after))
+        details = ([one.detail for one in found if one.parameters] for found in modules)
+        return all(any(found) or not found for found in details)
 
     # Added and removed nodes -------------------------------------------------------------
 
-    def _unmatched(
-        self,
-        recording: RecordedRun,
-        scopes: Union[set[ScopeId], Mapping[ScopeId, ScopeId]],
-        ops: Union[set[OpId], Mapping[OpId, OpId]],
-        added: bool,
-    ) -> Iterator[PlacedChange]:
+    def _matched(self, added: bool) -> Mapping[Any, Any]:
+        """The parts of one of the runs that have a counterpart."""
+        return self.matching.back if added else self.matching.there
+
+    def _unmatched(self, recording: RecordedRun, *, added: bool) -> Iterator[PlacedChange]:
         """Scopes and ops with no counterpart, in scopes that have one."""
-        names = self.new_names if added else self.old_names
+        matched, names = self._matched(added), self.new_names if added else self.old_names
         kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
         moved = {} if added else self._removed_places()
         held = self.matching.held(added=added)
         for scope in recording.scopes.values():
-            if scope.id not in scopes and self._listed(scope.parent, recording, scopes):
+            if scope.id not in matched and self._listed(scope.parent, added=added):
                 inner = held.get(scope.id)
-                text = (names.contents(scope.id, ops) if inner is None
+                text = (names.contents(scope.id, matched) if inner is None
                         else names.around(scope.id, inner))
                 change = alone(kind, scope.id, names.scope_title(scope.id), text)
                 yield (moved.get(scope.id, scope.index), 2), change
         for op in recording.ops.values():
-            if op.id not in ops and self._listed(op.scope, recording, scopes):
+            if op.id not in matched and self._listed(op.scope, added=added):
                 place = moved.get(op.id, op.index), 2
                 yield place, alone(kind, op.id, names.op_itself(op.id))
 
-    def _listed(
-        self,
-        around: ScopeId | None,
-        recording: RecordedRun,
-        scopes: Union[set[ScopeId], Mapping[ScopeId, ScopeId]],
-    ) -> bool:
+    def _listed(self, around: ScopeId | None, *, added: bool) -> bool:
         """Whether changes inside this scope have their own lines."""
         if around is None:
             return True
-        return around in scopes and around not in self.replaced[recording is self.after]
+        return around in self._matched(added) and around not in self.replaced[added]
 
     def _removed_places(self) -> Mapping[str, float]:
-        """The position of each removed step in the second run: directly after the last matched step
-        that ran before it."""
+        """The place of each removed step in the second run: after the matched step before."""
         steps: list[Scope | Op] = [*self.before.scopes.values(), *self.before.ops.values()]
         removed: dict[str, float] = {}
         last = -1.0
         for step in sorted(steps, key=lambda step: step.index):
-            if isinstance(step, Op) and step.id in self.matching.ops:
-                last = self.after.ops[self.matching.ops[step.id]].index
-            elif isinstance(step, Scope) and step.id in self.matching.scopes:
-                last = self.after.scopes[self.matching.scopes[step.id]].index
-            else:
+            if step.id not in self.matching.there:
                 removed[step.id] = last + 0.5
+                continue
+            new = self.matching.there[step.id]
+            last = (self.after.ops if isinstance(step, Op) else self.after.scopes)[new].index
         return removed
 
 
@@ -336,12 +324,6 @@ def _made_by_others(slot: Slot | None, recording: RecordedRun, ops: Container[Op
     """Whether there is no output, or none of these *ops* computed it."""
     producer = recording.values[slot.value].producer if slot is not None else None
     return slot is None or (producer is not None and producer not in ops)
-
-
-def _has_hyperparameters(recording: RecordedRun) -> bool:
-    """Whether any module with weights states hyperparameters, or there are none with weights."""
-    details = [module.detail for module in recording.modules.values() if module.parameters]
-    return any(details) or not details
 
 
 def _devices(recording: RecordedRun) -> str:

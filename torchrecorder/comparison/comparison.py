@@ -137,9 +137,7 @@ class Comparison:
             added = added | changed
         summary = tuple(total.titled for total in self._main_totals())
         cls = Renaming(chosen.style.rename).cls
-        captions = BoxCaptions(
-            both, self.before, self.after, self.matching, self.changes, cls
-        )
+        captions = BoxCaptions(both, self.before, self.after, self.matching, self.changes, cls)
         colors = DiffColors(marks, removed, added, both.notes, summary, captions.of)
         write_file(target, chosen.exporter.export(view, colors.style(chosen.style)))
         return target

@@ -9,6 +9,7 @@ from functools import cached_property
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import plural
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import ops_inside
@@ -104,8 +105,7 @@ class DisplayNames:
         return f"result {given.index(value) + 1} of {name}" if several else name
 
     def _argument(self, value: ValueId, reader: ScopeId | None) -> str:
-        """*layers.0: x*: the argument with which a numbered module was given a tensor that it did
-        not compute; its siblings have the same. Empty for others."""
+        """*layers.0: x*: the argument by which a numbered module got a tensor; empty for others."""
         found = self.recording.scopes[reader] if reader is not None else None
         if found is None or not INDEX.search(found.path):
             return ""
@@ -140,8 +140,7 @@ class DisplayNames:
         return held if more == "0 ops" else f"{held}, {more}"
 
     def contents(self, scope: ScopeId, known: Container[OpId]) -> str:
-        """*12 ops, 3 parameters*; *9 of 12 ops* if the others are *known*: they are in the other
-        run, too; *around 12 ops* if all are."""
+        """*12 ops, 1 parameter*; *9 of 12 ops* or *around 12 ops* if others or all are *known*."""
         inside = list(ops_inside(self.recording, [scope]))
         alone = sum(op not in known for op in inside)
         if alone == len(inside):
@@ -168,10 +167,7 @@ class DisplayNames:
         """Numbers from 1 for ops that share their name with other ops of their scope."""
         numbers: dict[OpId, int] = {}
         for inside in self.recording.children.values():
-            named: dict[str, list[Op]] = {}
-            for step in inside:
-                if isinstance(step, Op):
-                    named.setdefault(step.name, []).append(step)
+            named = grouped((step.name, step) for step in inside if isinstance(step, Op))
             for ops in named.values():
                 if len(ops) > 1:
                     numbers.update((op.id, number) for number, op in enumerate(ops, 1))

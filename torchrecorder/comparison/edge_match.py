@@ -10,6 +10,7 @@ from torchrecorder.comparison.list_places import SlotPair, uneven_lists
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.display_names import DisplayNames
 from torchrecorder.events import STORED, ScopeId, Slot, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 
@@ -45,8 +46,7 @@ class EdgeMatch:
         return any(scope not in self.after.within(reader) for scope in scopes)
 
     def inputs(self, old: Op, new: Op) -> Iterator[SlotPair]:
-        """The inputs of two matched ops, by their names; those of lists of other lengths by what
-        they are."""
+        """The inputs of two matched ops, by name; those of uneven lists by what they are."""
         lists = list(uneven_lists(old, new, self.before.values, self.matching.values))
         known = {slot for pair in lists for slot in pair}
         yield from lists
@@ -64,15 +64,12 @@ class EdgeMatch:
         return self._returned_by(self.matching.wrapped)
 
     def _returned_by(self, pairs: Mapping[ScopeId, ScopeId]) -> ReturnedPairs:
-        """Pairs of values that matched scopes return at the same position, with the second
-        scope."""
-        returned: dict[tuple[ValueId, ValueId], list[ScopeId]] = {}
-        for left, right in pairs.items():
-            outputs = self.before.scopes[left].outputs, self.after.scopes[right].outputs
-            for old, new in by_name(*outputs):
-                if old is not None and new is not None:
-                    returned.setdefault((old.value, new.value), []).append(right)
-        return returned
+        """Pairs of values that matched scopes return at one position, with the second scope."""
+        old, new = self.before.scopes, self.after.scopes
+        return grouped(
+            ((slot.value, twin.value), right) for left, right in pairs.items()
+            for slot, twin in by_name(old[left].outputs, new[right].outputs) if slot and twin
+        )
 
     def known(self, old: Slot | None, new: Slot | None) -> bool:
         """Whether the slot is a parameter that is itself listed as added or removed."""
@@ -83,11 +80,7 @@ class EdgeMatch:
             return found.role in STORED and old.value not in self.matching.values
         assert new is not None
         found = self.after.values[new.value]
-        return found.role in STORED and new.value not in self._matched_values
-
-    @cached_property
-    def _matched_values(self) -> set[ValueId]:
-        return set(self.matching.values.values())
+        return found.role in STORED and new.value not in self.matching.back
 
     def instead(
         self,
@@ -106,9 +99,7 @@ class EdgeMatch:
         return f"{verb} {returned}, but another one"
 
 
-def by_name(
-    old: Iterable[Slot], new: Iterable[Slot]
-) -> Iterator[SlotPair]:
+def by_name(old: Iterable[Slot], new: Iterable[Slot]) -> Iterator[SlotPair]:
     """Pairs of slots with the same name, then the others in their order."""
     left, right = {slot.name: slot for slot in old}, {slot.name: slot for slot in new}
     yield from ((slot, right[name]) for name, slot in left.items() if name in right)

@@ -27,8 +27,7 @@ def call(op: Op) -> tuple[str, frozenset[tuple[str, str]]]:
 
 
 def is_replaced(before: RecordedRun, after: RecordedRun, old: Scope, new: Scope) -> bool:
-    """Whether an innermost scope has another class: of another name, or one of the same name in
-    another Python module that calls none of the same functions, such as a quantized ``Linear``."""
+    """Whether an innermost scope has a class of another name, or one that calls other functions."""
     steps = *before.children[old.id], *after.children[new.id]
     if any(isinstance(step, Scope) for step in steps):
         return False
@@ -52,8 +51,7 @@ def replacement(old: Op, new: Op) -> str:
 
 
 def changed_arguments(old: Op, new: Op) -> str:
-    """The differences of the arguments. Of calls in two ways, those that one leaves unset do not
-    count."""
+    """The differences of the arguments, without unset ones of another way to call."""
     pair = dict(old.arguments), dict(new.arguments)
     if old.qualname != new.qualname:
         pair = _given(*pair), _given(*pair[::-1])

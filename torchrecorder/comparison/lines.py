@@ -9,6 +9,7 @@ from torchrecorder.checks import plural
 from torchrecorder.comparison.display_names import AROUND, INDEX
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
 from torchrecorder.events import STORED, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.style import labels
@@ -37,10 +38,8 @@ TextLine = tuple[ChangeKind, str, str]
 
 def lines(changes: Sequence[Change], after: RecordedRun) -> Iterator[TextLine]:
     """One line for all equal changes, at the position of the first."""
-    groups: dict[Hashable, list[Change]] = {}
     causes = _causes(changes, after)
-    for change in changes:
-        groups.setdefault(_key(change, causes), []).append(change)
+    groups = grouped((_key(change, causes), change) for change in changes)
     for first, *others in groups.values():
         places, what = [change.where for change in (first, *others)], _what(first)
         if first.kind in WEIGHTS:

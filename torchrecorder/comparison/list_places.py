@@ -11,6 +11,7 @@ from typing import Optional
 
 from torchrecorder.events import Slot, ValueId
 from torchrecorder.graph.align import align, between
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Value
 
 SlotPair = tuple[Optional[Slot], Optional[Slot]]
@@ -30,12 +31,10 @@ def uneven_lists(
     between such pairs correspond in their order.
     """
     left, right = _lists(old), _lists(new)
-    together: dict[tuple[int, int], list[str]] = {}
-    for name, slots in left.items():
-        lengths = len(slots), len(right.get(name, slots))
-        if lengths[0] != lengths[1]:
-            together.setdefault(lengths, []).append(name)
-    for names in together.values():
+    together = grouped(
+        ((len(slots), len(right.get(name, slots))), name) for name, slots in left.items()
+    )
+    for names in (names for lengths, names in together.items() if lengths[0] != lengths[1]):
         rows: list[PlaceInLists] = [*zip(*(left[name] for name in names))]
         others: list[PlaceInLists] = [*zip(*(right[name] for name in names))]
         pairs = align(_places(rows, others, values, twins), range(len(others)))
@@ -57,12 +56,8 @@ def place_of(slot: Slot) -> int:
 
 def _lists(op: Op) -> Mapping[str, list[Slot]]:
     """The elements of each argument that is a list of tensors."""
-    found: dict[str, list[Slot]] = {}
-    for slot in op.inputs:
-        name, _, place = slot.name.rpartition(".")
-        if name and place.isdigit():
-            found.setdefault(name, []).append(slot)
-    return found
+    parts = [(*slot.name.rpartition("."), slot) for slot in op.inputs]
+    return grouped((name, slot) for name, _, place, slot in parts if name and place.isdigit())
 
 
 def _places(

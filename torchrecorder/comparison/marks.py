@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
-from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
 from torchrecorder.comparison.match import Matching
 from torchrecorder.events import ScopeId, ValueId
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import without_numbers
 
 GONE = "old_"
 """The prefix of the ids of nodes that only the first recording has."""
 
 OF_MODULES = (ChangeKind.REPLACED, ChangeKind.RENAMED, ChangeKind.CHANGED)
 """Kinds of differences that all calls of a module have; they are listed once."""
+
+Reads = Collection[tuple[str, str]]
+"""Pairs of value and op."""
+
+NUMBERED = tuple(f"{kind.value}: " for kind in (ChangeKind.RENAMED, ChangeKind.REWIRED))
+"""The starts of texts in which numbers are indices in a list, such as *was layers.2*."""
+
+LATER_CALL = re.compile(r" \(call \d+\)")
+"""The text about a call of a module after its first."""
 
 PARTS = ("scopes", "ops", "values", "modules")
 """The tables of a recording whose entries are marked."""
@@ -25,8 +36,7 @@ PARTS = ("scopes", "ops", "values", "modules")
 def nodes_of(
     node: str, kind: ChangeKind, after: RecordedRun, matched: Container[ScopeId]
 ) -> Iterator[str]:
-    """The nodes that a change of this *kind* of a *node* of the second run is about: if it is a
-    module, its *matched* calls."""
+    """The nodes of a change of a *node* of the second run: of a module its *matched* calls."""
     scope = after.scopes.get(ScopeId(node))
     if scope is None or scope.module is None or kind not in OF_MODULES:
         yield node
@@ -55,7 +65,7 @@ class Marks:
             GONE + old
             for name in PARTS
             for old in getattr(self.before, name)
-            if old not in getattr(self.matching, name)
+            if old not in self.matching.there
         )
 
     def all(self) -> Mapping[str, ChangeKind]:
@@ -66,11 +76,11 @@ class Marks:
             marks.update((node, entry.kind) for node in self._nodes(entry))
         marks.update((former, ChangeKind.REMOVED) for former in self.former)
         for name in PARTS:
-            there = set(getattr(self.matching, name).values())
             for new, item in getattr(self.after, name).items():
-                if new not in there and self._old_scope_of(item) not in self.replaced:
+                matched = new in self.matching.back
+                if not matched and self._old_scope_of(item) not in self.replaced:
                     marks[new] = ChangeKind.ADDED
-        return MappingProxyType(marks)
+        return marks
 
     def quiet(self) -> frozenset[str]:
         """The nodes that only have quiet differences."""
@@ -80,22 +90,20 @@ class Marks:
         return frozenset(found[True] - found[False])
 
     def notes(self) -> Mapping[str, tuple[str, ...]]:
-        """The changes of each scope, op, value and module; those of a value also at the op that
-        computes it."""
+        """The changes of each node; those of a value also at the op that computes it."""
         notes: dict[str, list[str]] = {}
         for change in self.changes:
             text = f"{change.kind.value}: {change.text}" if change.text else change.kind.value
             for node in self._nodes(change):
                 notes.setdefault(node, []).append(text)
-        return MappingProxyType({node: tuple(dict.fromkeys(text)) for node, text in notes.items()})
+        return {node: tuple(dict.fromkeys(text)) for node, text in notes.items()}
 
     def _nodes(self, change: Change) -> Iterator[str]:
-        """The node of the overlay that a change is about; for a value, also the op that computes
-        it; for a module, all of its calls. None for changes of the run as a whole."""
+        """The nodes of a change: the op that computes a value too, all calls of a module."""
         if change.after is None:
             yield f"{GONE}{change.before}"
         elif change.after:
-            yield from nodes_of(change.after, change.kind, self.after, self._scopes_back)
+            yield from nodes_of(change.after, change.kind, self.after, self.matching.back)
             value = self.after.values.get(ValueId(change.after))
             if value is not None and value.producer is not None:
                 yield value.producer
@@ -104,8 +112,58 @@ class Marks:
         """The counterpart of the scope around an op or value of the second run."""
         producer = getattr(node, "producer", None)
         scope = self.after.ops[producer].scope if producer else getattr(node, "scope", None)
-        return self._scopes_back.get(scope)
+        return self.matching.back.get(scope)
 
-    @cached_property
-    def _scopes_back(self) -> Mapping[Any, ScopeId]:
-        return {new: old for old, new in self.matching.scopes.items()}
+
+# For folds -----------------------------------------------------------------------------
+
+
+def fold_labels(
+    both: RecordedRun,
+    marks: Mapping[str, ChangeKind],
+    notes: Mapping[str, Sequence[str]],
+    removed: Reads,
+    added: Reads,
+    instead: Reads,
+) -> Mapping[str, str]:
+    """A text for each scope, op and value of an overlay that differs; texts are equal if the
+    differences are. The arguments are those of `Overlay`."""
+    found = {node: _own(mark, notes.get(node, ())) for node, mark in marks.items()}
+    for module in both.modules.values():
+        texts = [f"{name} {found[value]}" for name, value in module.stored if value in found]
+        for call in module.calls if texts else ():
+            if marks.get(call) not in ALONE:
+                found[call] = "; ".join(filter(None, (found.get(call, ""), *texts)))
+    for op in both.ops.values():
+        if marks.get(op.id) not in ALONE:
+            texts = [found.get(op.id, ""), *_read(op, both, found, removed, added)]
+            if text := "; ".join(filter(None, texts)):
+                found[op.id] = text
+    outputs = {slot.value for slot in both.outputs}
+    for value, _ in instead:
+        if value in outputs:
+            found[value] = f"{found.get(value, '')}; instead"
+    return found
+
+
+def _own(mark: ChangeKind, notes: Sequence[str]) -> str:
+    """The difference of one node; its index in a list and the number of its call do not count."""
+    if mark in ALONE:
+        return mark.value
+    texts = (
+        without_numbers(LATER_CALL.sub("", note)) if note.startswith(NUMBERED) else note
+        for note in notes
+    )
+    return "; ".join([mark.value, *sorted(texts)])
+
+
+def _read(
+    op: Op, both: RecordedRun, labels: Mapping[str, str], removed: Reads, added: Reads
+) -> Iterator[str]:
+    """The differences of the inputs, constants and weights of an op, and of their sources."""
+    for name, value in op.inputs:
+        if value in labels and both.values[value].producer is None:
+            yield f"{name} {labels[value]}"
+        for kind, pairs in (("removed", removed), ("added", added)):
+            if (value, op.id) in pairs:
+                yield f"{name} {kind}"

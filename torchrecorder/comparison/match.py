@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torchrecorder.comparison.functions import call, is_replaced
@@ -20,6 +21,7 @@ from torchrecorder.comparison.step_keys import (
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, align, between
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
@@ -30,13 +32,8 @@ StepPair = tuple[Scope | Op, Scope | Op]
 class Matching:
     """Corresponding parts, one to one, from the id in the first recording to the id in the second.
 
-    Attributes:
-        scopes: Of scopes.
-        ops: Of ops.
-        values: Of values.
-        modules: Of modules.
-        wrapped: Pairs of scopes in the same place, of which one is only around the counterpart
-            of the other, such as `DistributedDataParallel`.
+    *wrapped* are pairs of scopes in the same place, of which one is only around the counterpart of
+    the other, such as `DistributedDataParallel`.
     """
 
     scopes: Mapping[ScopeId, ScopeId]
@@ -45,13 +42,22 @@ class Matching:
     modules: Mapping[ModuleId, ModuleId]
     wrapped: Mapping[ScopeId, ScopeId]
 
+    @cached_property
+    def there(self) -> Mapping[Any, Any]:
+        """The ids in the second recording of all parts of the first."""
+        return {**self.scopes, **self.ops, **self.values, **self.modules}
+
+    @cached_property
+    def back(self) -> Mapping[Any, Any]:
+        """The ids in the first recording of all parts of the second."""
+        return {new: old for old, new in self.there.items()}
+
     def held(self, *, added: bool) -> Mapping[ScopeId, ScopeId]:
         """The scope inside each wrapper: wrappers of the second run, or of the first."""
+        pairs, back = self.wrapped.items(), self.back
         if added:
-            return {new: self.scopes[old] for old, new in self.wrapped.items()
-                    if self.scopes.get(old, new) != new}
-        back = {new: old for old, new in self.scopes.items()}
-        return {old: back[new] for old, new in self.wrapped.items() if back.get(new, old) != old}
+            return {new: self.scopes[old] for old, new in pairs if self.scopes.get(old, new) != new}
+        return {old: back[new] for old, new in pairs if back.get(new, old) != old}
 
 
 def match(before: RecordedRun, after: RecordedRun) -> Matching:
@@ -101,8 +107,7 @@ class _Matcher:
         self._models()
 
     def _models(self, *, sure: bool = False) -> None:
-        """Match the outermost scopes, of any class, if each run has only one. If *sure*, they must
-        have many common modules, or one model must be part of the other."""
+        """Match the outermost scopes if each run has only one; if *sure*, they must be alike."""
         a, b = self.a.recording, self.b.recording
         if len(a.roots) != 1 or len(b.roots) != 1:
             return
@@ -124,8 +129,7 @@ class _Matcher:
                     waiting.extend(self._pair(left, right))
 
     def _pair(self, a: Scope, b: Scope) -> Iterator[tuple[ScopeId, ScopeId]]:
-        """Match two scopes in the same place, or a scope with the contents of a wrapper. Return the
-        pair if their contents can be matched too."""
+        """Match two scopes, or one with the contents of a wrapper, and return comparable pairs."""
         left, right = unwrapped(a, b, self.a.inside, self.b.inside)
         if (left, right) != (a, b):
             self.wrapped[a.id] = b.id
@@ -151,8 +155,7 @@ class _Matcher:
     def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[IndexPair]:
         """Pairs of indices in their common order.
 
-        Where a step runs more often on one side, such as a ReLU that a block calls once more, its
-        equal calls may be others than those in the same place. Then such steps are matched last, if
+        Steps that run more often on one side, such as a ReLU called once more, are matched last if
         more steps match in this way.
         """
         pairs = self._between([], a, b)
@@ -190,25 +193,19 @@ class _Matcher:
         return align([key(self.a, step) for step in a], [key(self.b, step) for step in b])
 
     def _is_replaced(self, a: Scope | Op, b: Scope | Op) -> bool:
-        """Whether two steps between matched steps correspond: any op, function or optimizer does,
-        and a module with much in common."""
+        """Whether two steps between matched ones correspond; modules must have much in common."""
         if isinstance(a, Scope) and isinstance(b, Scope):
             if a.kind is b.kind is not ScopeKind.MODULE:
                 return True
             return self.a.inside.is_renamed(a, b, self.b.inside)
         return isinstance(a, Op) and isinstance(b, Op)
 
-    def _anywhere(
-        self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]
-    ) -> Iterator[StepPair]:
-        """Scopes in another order, matched by name and class, by their contents, by the name of an
-        attribute, and by the contents of those with weights under any name."""
+    def _anywhere(self, a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Iterator[StepPair]:
+        """Scopes in another order, matched by name and class, contents, attribute, then weights."""
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
         for key in (named, made_alike, called, weighted):
-            places: dict[Hashable, list[Scope]] = {}
-            for entry in reversed(right):
-                places.setdefault(key(self.b, entry), []).append(entry)
+            places = grouped((key(self.b, entry), entry) for entry in reversed(right))
             found = [(item, places[k].pop()) for item in left if places.get(k := key(self.a, item))]
             yield from found
             taken = {item.id for item, _ in found}, {entry.id for _, entry in found}
@@ -268,8 +265,7 @@ class _Matcher:
             self.values.add(value, other)
 
     def _moved_ops(self) -> None:
-        """Match ops that do the same with the same tensors, in another order, then in another
-        scope."""
+        """Match ops that do the same with the same tensors, in another order or another scope."""
         a, b = self.a.recording, self.b.recording
         replaced = set[Any](), set[Any]()
         for scope, other_scope in self.scopes.there.items():
@@ -313,13 +309,11 @@ class _Matcher:
         return b.scopes[self.scopes.there[step.id]].parent if step.id in self.scopes.there else None
 
     def _outputs(self, old: Op, new: Op) -> Iterator[tuple[ValueId, ValueId]]:
-        """The outputs of two ops in their order, or in that of lists of inputs with as many
-        elements; weights, gradients and states by the weights that they belong to."""
+        """Pairs of outputs: weights and states by weight, others by lists of inputs, in order."""
         mine, others = self.a.weights_of, self.b.weights_of
-        twins: dict[tuple[ValueId | None, str], list[ValueId]] = {}
-        for value in reversed(new.outputs):
-            if value in others:
-                twins.setdefault(others[value], []).append(value)
+        twins: dict[tuple[ValueId | None, str], list[ValueId]] = grouped(
+            (others[value], value) for value in reversed(new.outputs) if value in others
+        )
         for value in old.outputs:
             if value in mine:
                 weight, part = mine[value]
@@ -341,10 +335,9 @@ class _Matcher:
 
     def _unread(self) -> None:
         """Match values that no op computed or read, by name, role and form, in order."""
-        places: dict[Hashable, list[ValueId]] = {}
-        for value in reversed(list(self.b.recording.values.values())):
-            if value.id not in self.values.back and value.producer is None:
-                places.setdefault(_seen(value), []).append(value.id)
+        free = (value for value in reversed(list(self.b.recording.values.values()))
+                if value.id not in self.values.back and value.producer is None)
+        places = grouped((_seen(value), value.id) for value in free)
         for value in self.a.recording.values.values():
             waiting = places.get(_seen(value))
             if waiting and value.id not in self.values.there and value.producer is None:
@@ -370,8 +363,7 @@ def _written(recording: RecordedRun, scope: ScopeId) -> Iterator[Slot]:
 
 
 def _moved_path(path: str, paths: Mapping[str, str]) -> str:
-    """The path in the second recording of a module of the first. *paths* are those of matched
-    modules; the innermost one around the module counts."""
+    """The path in the second run of a module; *paths*: those of matched modules around it."""
     around, rest = path, ""
     while around not in paths:
         if not around:

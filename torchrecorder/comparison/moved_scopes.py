@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Container, Hashable, Iterator
 from typing import NamedTuple
 
-from torchrecorder.comparison.skeletons import Skeleton
-from torchrecorder.comparison.step_keys import Side
+from torchrecorder.comparison.step_keys import Side, Skeleton
 from torchrecorder.events import ScopeId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.relations import scopes_inside
 
@@ -18,8 +18,7 @@ ScopePair = tuple[ScopeId, ScopeId]
 def called_elsewhere(
     a: Side, b: Side, known: Container[ScopeId], known_there: Container[ScopeId]
 ) -> Iterator[ScopePair]:
-    """Scopes of the same module that are called from elsewhere, without *known* ones. Both sets of
-    known scopes may grow meanwhile."""
+    """Calls of the same modules from elsewhere; the sets of *known* scopes may grow meanwhile."""
     places = {
         _path_of(scope): scope.id for scope in b.recording.scopes.values()
         if scope.path and scope.id not in known_there
@@ -35,9 +34,8 @@ def equal_elsewhere(
 ) -> list[ScopePair]:
     """Scopes with weights and equal structure, the largest first.
 
-    Any two models have layers of equal sizes, which say little alone. If the module around one of
-    the two is not in the other run, all modules with weights in it have to be there, or both runs
-    have only one such layer of this name.
+    If only one run has the module around them, all with weights in it must be there, or be the only
+    ones of this name: layers of equal sizes say little alone.
     """
     rest = _Rest(a, known, set()), _Rest(b, known_there, set())
     pairs: list[ScopePair] = []
@@ -70,11 +68,8 @@ class _Rest(NamedTuple):
 
     def by_structure(self) -> dict[Skeleton, list[ScopeId]]:
         """The scopes of each structure, in the order in which they ran."""
-        found: dict[Skeleton, list[ScopeId]] = {}
-        for scope in self.side.recording.scopes:
-            if scope not in self.known:
-                found.setdefault(self.side.skeletons[scope], []).append(scope)
-        return found
+        rest = (scope for scope in self.side.recording.scopes if scope not in self.known)
+        return grouped((self.side.skeletons[scope], scope) for scope in rest)
 
     def names(self) -> Counter[Hashable]:
         """How many scopes have each name and structure."""

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Union
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
+from torchrecorder.annotations.annotation import Annotation, is_unmeasured
 from torchrecorder.annotations.registry import by_name, numbers_of
-from torchrecorder.annotations.results import Ranked, ranked
+from torchrecorder.annotations.results import ranked
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import ABOVE_0, TEXTS, Check, check_one
 from torchrecorder.events import ScopeId
@@ -60,12 +60,7 @@ class Total(NamedTuple):
 
 
 def factors(wanted: Wanted) -> dict[str, float]:
-    """The minimum factor of a difference for each requested annotation.
-
-    Raises:
-        InvalidArgument: It is neither a list of names nor a mapping to factors of at least 1.
-        UnknownAnnotation: No annotation has one of the names.
-    """
+    """The minimum factor of a difference by annotation; raises for wrong names and factors."""
     check_one("numbers", wanted, FACTORS)
     if isinstance(wanted, Mapping):
         return {by_name(name).name: float(factor) for name, factor in wanted.items()}
@@ -104,27 +99,21 @@ def places(
     scopes: Mapping[ScopeId, ScopeId],
     wanted: Mapping[str, float],
 ) -> Iterator[tuple[ScopeId, ScopeId, str]]:
-    """The modules in which a requested number differs, by their ids in both recordings, with the
-    change. Their submodules do not count.
-
-    Warns about numbers that one of the two runs has not measured.
-    """
+    """The modules in which a number differs, by both ids; warns if a run has not measured it."""
     for name, factor in wanted.items():
         sides = numbers_of(before, name), numbers_of(after, name)
         if any(map(is_unmeasured, sides)):
             continue
-        old, new = map(_by_first_call, sides)
+        old, new = (
+            {entry.ids[0]: entry for entry in ranked(side, ScopeMembers(side.owned.recording))}
+            for side in sides
+        )
         for left, right in scopes.items():
             if left in old and right in new:
                 annotation = sides[0].annotation
                 text = change_text(annotation, old[left].number, new[right].number, factor)
                 if text:
                     yield left, right, f"{name}: {text}"
-
-
-def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:
-    inside = ScopeMembers(numbers.owned.recording)
-    return {entry.ids[0]: entry for entry in ranked(numbers, inside)}
 
 
 def change_text(annotation: Annotation, before: float, after: float, factor: float) -> str:

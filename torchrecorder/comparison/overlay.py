@@ -6,17 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.comparison.kinds import Change, ChangeKind
-from torchrecorder.comparison.marks import GONE, Marks
+from torchrecorder.comparison.marks import GONE, Marks, fold_labels
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.edge_match import EdgeMatch
-from torchrecorder.comparison.fold_labels import fold_labels
 from torchrecorder.comparison.functions import is_replaced
-from torchrecorder.comparison.removed_frames import removed_frames
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
@@ -26,27 +24,20 @@ InputChange = tuple[tuple[Slot, ...], frozenset[ValueId]]
 
 @dataclass(frozen=True)
 class Overlay:
-    """Two recordings merged into one.
+    """Two recordings merged into one: the second, and the nodes that only the first has.
 
-    Attributes:
-        recording: The second recording, and the nodes that only the first has; their ids begin with
-            ``"old_"``. Inputs that are made later in the order of the second run are left out.
-        marks: The differences of scopes, ops, values and modules, by id in *recording*.
-        removed: The inputs of the first recording only: pairs of value and op.
-        added: The inputs of the second recording only.
-        instead: The former value of an input that is still a result of the same module, but of
-            another op in it; the same for the outputs of the run. By value and op, or box.
-        quiet: The ids of nodes with a mark but without a color of their own.
-        notes: The texts of the differences, by id.
+    Their ids begin with ``"old_"``. Inputs that are made later in the order of the second run are
+    left out. *instead* has the former value, by value and op or box, of an input or output of the
+    run that is still a result of the same module, but of another op in it.
     """
 
     recording: RecordedRun
-    marks: Mapping[str, ChangeKind]
-    removed: frozenset[tuple[str, str]]
+    marks: Mapping[str, ChangeKind]  # of scopes, ops, values and modules, by id in *recording*
+    removed: frozenset[tuple[str, str]]  # inputs of one recording only: pairs of value and op
     added: frozenset[tuple[str, str]]
     instead: Mapping[tuple[str, str], ValueId]
-    quiet: frozenset[str]
-    notes: Mapping[str, tuple[str, ...]]
+    quiet: frozenset[str]  # nodes with a mark but without a color of their own
+    notes: Mapping[str, tuple[str, ...]]  # the texts of the differences, by id
 
     def removed_id(self, old: str) -> str:
         """The id of a node that only the first recording has."""
@@ -64,19 +55,13 @@ class _Merger:
     """Joins two recordings; ids of the first are translated to those of the second."""
 
     def __init__(
-        self,
-        before: RecordedRun,
-        after: RecordedRun,
-        matching: Matching,
-        changes: Sequence[Change],
+        self, before: RecordedRun, after: RecordedRun, matching: Matching, changes: Sequence[Change]
     ) -> None:
         self.before, self.after, self.matching, self.changes = before, after, matching, changes
         self.edge_match = EdgeMatch(self.before, self.after, matching)
-        self.counterparts: dict[Any, Any] = {
-            **matching.scopes, **matching.ops, **matching.values, **matching.modules
-        }
+        self.counterparts = matching.there
         self.replaced = set(_replaced(before, after, matching))
-        self.frames: Mapping[Any, ScopeId] = removed_frames(before, after, matching)
+        self.frames: Mapping[Any, ScopeId] = _removed_frames(before, after, matching)
         self.removed: set[tuple[str, str]] = set()
         self.added: set[tuple[str, str]] = set()
 
@@ -91,10 +76,10 @@ class _Merger:
         recording = replace(
             self.after,
             name=joint_name(self.before, self.after),
-            scopes=MappingProxyType(scopes),
-            ops=MappingProxyType(ops),
-            values=MappingProxyType(dict(self._values())),
-            modules=MappingProxyType(dict(self._modules(scopes.values()))),
+            scopes=scopes,
+            ops=ops,
+            values=dict(self._values()),
+            modules=dict(self._modules(scopes.values())),
             live=None,
             former=found.former.union(GONE + value for value in self._other_results),
         )
@@ -105,11 +90,8 @@ class _Merger:
         loud = {node: mark for node, mark in marks.items() if node not in quiet}
         arrows = (self._own_reads(removed, recording), self._own_reads(added, recording))
         seen = fold_labels(recording, loud, notes, *arrows, instead).keys()
-        recording = replace(
-            recording,
-            own_differences=MappingProxyType(labels),
-            quiet_differences=frozenset(labels.keys() - seen),
-        )
+        quietly = frozenset(labels.keys() - seen)
+        recording = replace(recording, own_differences=labels, quiet_differences=quietly)
         return Overlay(recording, marks, removed, added, instead, quiet, notes)
 
     def _own_reads(
@@ -135,8 +117,7 @@ class _Merger:
 
     @cached_property
     def _other_results(self) -> frozenset[ValueId]:
-        """Results of ops that only the first recording has, where the second one has the result of
-        another op in their place."""
+        """Results of removed ops that another op computes in the second recording."""
         return frozenset(
             value for op in self.before.ops.values()
             if op.id not in self.counterparts and op.scope not in self.replaced
@@ -180,8 +161,7 @@ class _Merger:
         return inside
 
     def _behind(self) -> dict[tuple[str | None, str | None], list[Scope | Op]]:
-        """Removed steps, by their scope and the step before them there; in a removed frame, with
-        its contents."""
+        """Removed steps, by their scope and the step before; of removed frames the contents."""
         behind: dict[tuple[str | None, str | None], list[Scope | Op]] = {}
         last_inside = {outer: held for held, outer in self.frames.items()}
         for scope, steps in self.before.children.items():
@@ -230,8 +210,7 @@ class _Merger:
         )
 
     def _alone(self, values: Iterable[ValueId]) -> tuple[ValueId, ...]:
-        """The values that only the first recording has, or that another op computes in the second;
-        an op of the second one computes the others."""
+        """Values that only the first recording has, or that another op computes in the second."""
         return tuple(
             ValueId(GONE + value) for value in values
             if value not in self.counterparts or value in self._other_results
@@ -244,13 +223,9 @@ class _Merger:
 
     def _outputs(self, op: Op) -> tuple[ValueId, ...]:
         """The outputs of an op, and the outputs that only its counterpart has."""
-        old = self._back.get(op.id)
-        more = self.before.ops[OpId(old)].outputs if old is not None else ()
+        old = self.matching.back.get(op.id)
+        more = self.before.ops[old].outputs if old is not None else ()
         return (*op.outputs, *self._alone(more))
-
-    @cached_property
-    def _back(self) -> Mapping[str, str]:
-        return {new: old for old, new in self.matching.ops.items()}
 
     def _wired(self, op: Op, made: Mapping[ValueId, int]) -> Op:
         """An op with its inputs in both recordings, without inputs that are computed after it."""
@@ -267,8 +242,8 @@ class _Merger:
 
     def _changed_inputs(self, op: Op) -> InputChange:
         """The removed and the added inputs of an op."""
-        if op.id in self._back:
-            old = self.before.ops[OpId(self._back[op.id])]
+        if op.id in self.matching.back:
+            old = self.before.ops[self.matching.back[op.id]]
             return self._input_change(old.inputs, op.inputs, op.scope)
         if op.scope not in self._replacing:
             return (), frozenset(slot.value for slot in op.inputs)
@@ -279,21 +254,20 @@ class _Merger:
     def _instead(
         self, ops: Mapping[OpId, Op], made: Mapping[ValueId, int]
     ) -> Mapping[tuple[str, str], ValueId]:
-        """The former inputs of matched ops that match the new ones only outside of a module, and
-        the former outputs of the run."""
+        """Former inputs that match the new only outside of a module, and former outputs."""
         found: dict[tuple[str, str], ValueId] = {}
         for number, (old, new) in enumerate(zip(self.before.outputs, self.after.outputs)):
             if self._former_id(old.value) != new.value:
                 found[new.value, f"out:{number}"] = self._former_id(old.value)
-        for after, before in self._back.items():
-            op, inputs = ops[OpId(after)], self.before.ops[OpId(before)].inputs
+        for before, after in self.matching.ops.items():
+            op, inputs = ops[after], self.before.ops[before].inputs
             present = frozenset(slot.value for slot in op.inputs)
             for slot in inputs:
                 former = self._former_id(slot.value)
                 same = self._old_input(slot, op.inputs, present, op.scope).value
                 if same != former and made.get(former, op.index) < op.index:
                     found[same, op.id] = former
-        return MappingProxyType(found)
+        return found
 
     @cached_property
     def _replacing(self) -> Mapping[Any, InputChange]:
@@ -321,8 +295,7 @@ class _Merger:
         after: Collection[ValueId],
         reader: ScopeId | None,
     ) -> Slot:
-        """An input of the first recording in the overlay: the input of *new* that matches it in the
-        scope *reader*, or else itself."""
+        """A former input in the overlay: the one of *new* that matches in *reader*, or itself."""
         old = Slot(old_slot.name, self._new_id(old_slot.value))
         if old.value in after:
             return old
@@ -335,14 +308,11 @@ class _Merger:
                 there = ValueId(GONE + value.id)
                 producer = self._new_id(value.producer) if self._shown(value) else None
                 storage = self._memory[value.storage]
-                yield there, value.replace(
-                    id=there, producer=producer, grad=None, storage=storage
-                )
+                yield there, value.replace(id=there, producer=producer, grad=None, storage=storage)
 
     @cached_property
     def _memory(self) -> Mapping[int, int]:
-        """The overlay number of each storage of the first run: that of the counterpart of its first
-        value, or one that the second run does not use."""
+        """The number of each storage of the first run: its counterpart's, or an unused one."""
         unused = count(1 + max((value.storage for value in self.after.values.values()), default=-1))
         found: dict[int, int] = {-1: -1}
         for value in self.before.values.values():
@@ -357,10 +327,7 @@ class _Merger:
         return value.producer is None or self.before.ops[value.producer].scope not in self.replaced
 
     def _modules(self, scopes: Iterable[Scope]) -> Iterator[tuple[Any, Any]]:
-        calls: dict[Any, list[ScopeId]] = {}
-        for scope in scopes:
-            if scope.module is not None:
-                calls.setdefault(scope.module, []).append(scope.id)
+        calls: dict[Any, list[ScopeId]] = grouped((scope.module, scope.id) for scope in scopes)
         for module in self.after.modules.values():
             yield module.id, module.replace(calls=tuple(calls.get(module.id, ())))
         for module in self.before.modules.values():
@@ -380,9 +347,7 @@ def joint_name(before: RecordedRun, after: RecordedRun) -> str:
     return " → ".join(dict.fromkeys((before.name, after.name)))
 
 
-def _replaced(
-    before: RecordedRun, after: RecordedRun, matching: Matching
-) -> Iterator[ScopeId]:
+def _replaced(before: RecordedRun, after: RecordedRun, matching: Matching) -> Iterator[ScopeId]:
     """The innermost scopes whose class changed: both are drawn as one box."""
     for old, new in matching.scopes.items():
         if is_replaced(before, after, before.scopes[old], after.scopes[new]):
@@ -395,3 +360,25 @@ def _outer_inputs(recording: RecordedRun, scope: ScopeId) -> tuple[Slot, ...]:
     made = {value for op in ops for value in op.outputs}
     found = {slot.value: slot for op in ops for slot in op.inputs if slot.value not in made}
     return tuple(found.values())
+
+
+def _removed_frames(
+    before: RecordedRun, after: RecordedRun, matching: Matching
+) -> Mapping[str, ScopeId]:
+    """For each step of the second run that is inside of a removed scope, that scope."""
+    found: dict[str, ScopeId] = {
+        matching.scopes[inner]: outer for outer, inner in matching.held(added=False).items()
+    }
+    places: dict[str, tuple[ScopeId | None, int]] = {
+        step.id: (around, place)
+        for around, steps in after.children.items() for place, step in enumerate(steps)
+    }
+    for scope in before.scopes.values():
+        around = matching.scopes.get(scope.parent) if scope.parent is not None else None
+        twins = [matching.there.get(step.id, "") for step in before.children[scope.id]]
+        _, first = places.get(twins[0], ("", 0)) if twins else ("", 0)
+        expected = [(around, first + number) for number in range(len(twins))]
+        if [places.get(twin) for twin in twins] == expected and found.keys().isdisjoint(twins):
+            if scope.parent is None or around is not None:
+                found.update(dict.fromkeys(twins, scope.id))
+    return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Container, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Optional
 
 from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.events import STORED, OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 
@@ -74,10 +75,9 @@ class Rewirings:
         return right.index, Change(ChangeKind.REWIRED, left.id, right.id, where, text, follows)
 
     def _follows(self, read: RewiredInput) -> bool:
-        """Whether one run has more steps between the tensor and its reader, and nothing else
-        differs; or whether a step that only one run has computes an input that only it has."""
+        """Whether it follows from steps that only one run has, before the reader."""
         _, new, slot, twin = read
-        matched, there = self.matching.ops.keys(), self._matched_there
+        matched, there = self.matching.there, self.matching.back
         if slot is None or twin is None:
             return _is_other(self.before, slot, matched) or _is_other(self.after, twin, there)
         return any(
@@ -88,14 +88,8 @@ class Rewirings:
             for source in _behind(self.before, slot, matched)
         )
 
-    @cached_property
-    def _matched_there(self) -> Set[OpId]:
-        """The matched ops of the second run."""
-        return set(self.matching.ops.values())
-
     def _module(self, read: RewiredInput) -> tuple[ScopeId, ScopeId] | None:
-        """The outermost matched scopes around the reader in which neither value is made, and in
-        which all readers of one value read the other instead. None if there are none."""
+        """The outermost matched scopes around the reader, if all in them read the other value."""
         if read.pair is None:
             return None
         left, right = self.blocked(read.pair)
@@ -117,15 +111,11 @@ class Rewirings:
     @cached_property
     def _readers(self) -> Mapping[Pair | None, list[tuple[OpId, OpId]]]:
         """The matched ops that read one value instead of another."""
-        found: dict[Pair | None, list[tuple[OpId, OpId]]] = {}
-        for read in self._reads:
-            found.setdefault(read.pair, []).append((read.old.id, read.new.id))
-        return found
+        return grouped((read.pair, (read.old.id, read.new.id)) for read in self._reads)
 
 
 def _makers(recording: RecordedRun, value: ValueId, rewired: set[OpId]) -> set[ScopeId]:
-    """The scopes in which *value* is made, or read by other ops than the *rewired* ones. What no op
-    computed is made in the outermost scopes; weights are read where they are used."""
+    """The scopes in which *value* is made, or read by other ops than the *rewired* ones."""
     found = recording.values[value]
     if found.role in STORED:
         return set(recording.scopes)
@@ -136,7 +126,7 @@ def _makers(recording: RecordedRun, value: ValueId, rewired: set[OpId]) -> set[S
     return made.union(*(recording.within(recording.ops[op].scope) for op in ops))
 
 
-def _behind(recording: RecordedRun, slot: Slot, known: Set[OpId]) -> Iterator[Slot]:
+def _behind(recording: RecordedRun, slot: Slot, known: Container[OpId]) -> Iterator[Slot]:
     """What ops that are not *known* read, from which they compute the tensor in *slot*."""
     waiting, seen = [slot], {slot.value}
     while waiting:
@@ -148,7 +138,7 @@ def _behind(recording: RecordedRun, slot: Slot, known: Set[OpId]) -> Iterator[Sl
             waiting += read
 
 
-def _is_other(recording: RecordedRun, slot: Slot | None, known: Set[OpId]) -> bool:
+def _is_other(recording: RecordedRun, slot: Slot | None, known: Container[OpId]) -> bool:
     """Whether an op that is not *known* computed the tensor in *slot*."""
     producer = recording.values[slot.value].producer if slot is not None else None
     return producer is not None and producer not in known

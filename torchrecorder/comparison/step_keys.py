@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from functools import cached_property, partial
+from hashlib import blake2b
+from typing import Any
 
 from torchrecorder.comparison.functions import function
-from torchrecorder.comparison.skeletons import skeletons
 from torchrecorder.comparison.wrapped import InnerModules
-from torchrecorder.events import STORED, ValueId
+from torchrecorder.events import STORED, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import structures
@@ -30,8 +32,7 @@ class Side:
 
     @cached_property
     def weights_of(self) -> Mapping[ValueId, tuple[ValueId, str]]:
-        """For each gradient, tensor of the state of an optimizer, and tensor that was written to a
-        parameter or buffer: which one, and its name there, such as ``"grad"`` or ``"exp_avg"``."""
+        """For each gradient, state and update of a weight, the weight and its name (``"grad"``)."""
         values = self.recording.values.values()
         named = {name: value.id for value in values if value.role in STORED for name in value.names}
         found = dict[ValueId, tuple[ValueId, str]]()
@@ -43,9 +44,46 @@ class Side:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """The structure of one scope without the shapes of tensors, to find it in another run."""
+
+    digest: str  # equal for equal classes, hyperparameters and functions in the same order
+    weights: int  # the number of parameters of the modules in it
+    scopes: int  # the number of scopes in it, with itself
+
+
+def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
+    """The skeleton of every scope, computed backwards, because children come later in a run."""
+    found: dict[ScopeId, Skeleton] = {}
+    for scope in reversed(list(recording.scopes.values())):
+        digest = blake2b(digest_size=16)
+        for part in _parts(recording, scope, found):
+            digest.update(repr(part).encode("utf-8", "backslashreplace"))
+        module = recording.module_of(scope)
+        weights = len(module.parameters) if module is not None else 0
+        steps = recording.children[scope.id]
+        inside = [found[child.id] for child in steps if isinstance(child, Scope)]
+        weights += sum(child.weights for child in inside)
+        scopes = 1 + sum(child.scopes for child in inside)
+        found[scope.id] = Skeleton(digest.hexdigest(), weights, scopes)
+    return found
+
+
+def _parts(
+    recording: RecordedRun, scope: Scope, skeletons: Mapping[ScopeId, Skeleton]
+) -> Iterator[tuple[Any, ...]]:
+    module = recording.module_of(scope)
+    yield scope.kind.value, scope.cls, module.detail if module is not None else ""
+    for step in recording.children[scope.id]:
+        if isinstance(step, Op):
+            yield step.kind.value, function(step)
+        else:
+            yield step.name, skeletons[step.id].digest
+
+
 def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
-    """All facts about a step, except the origin of the inputs of an op; with or without the
-    *indices* of modules in containers."""
+    """All facts about a step but the origin of inputs; its number only with *indices*."""
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
         return function(step), step.arguments, len(step.inputs), shapes

@@ -35,14 +35,11 @@ class TensorChanges:
             yield from self._own(left, right)
 
     def _modules(self) -> Iterator[PlacedChange]:
-        """Changes of modules without calls, except those in replaced modules, and containers of
-        modules with calls."""
+        """Changes of modules without calls, except those in replaced modules and containers."""
         hidden = [(left, right) for left, right in self.matching.modules.items()
                   if not self._has_lines(self.after.modules[right])]
-        for added, recording, known in (
-            (False, self.before, self.matching.modules.keys()),
-            (True, self.after, set(self.matching.modules.values())),
-        ):
+        sides = (self.before, self.matching.there), (self.after, self.matching.back)
+        for added, (recording, known) in enumerate(sides):
             kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
             unmatched = [module for module in recording.modules.values() if module.id not in known]
             names = {name for module in unmatched for name in module.names}
@@ -115,8 +112,7 @@ class TensorChanges:
             return
         place = (self.after.scopes[new.calls[0]].index if new.calls else LAST), 3
         for module, twin, recording, kind in (
-            (old, new, self.before, ChangeKind.REMOVED),
-            (new, old, self.after, ChangeKind.ADDED),
+            (old, new, self.before, ChangeKind.REMOVED), (new, old, self.after, ChangeKind.ADDED)
         ):
             shared = {slot.name for slot in twin.stored}
             for slot in module.stored:

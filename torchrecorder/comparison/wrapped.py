@@ -15,8 +15,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 class InnerModules:
-    """Finds modules of a recording in the scopes around them; *leaves* are keys that are equal for
-    equal innermost modules with weights."""
+    """Finds modules in the scopes around them; *leaves*: equal for equal innermost ones."""
 
     def __init__(self, recording: RecordedRun, leaves: Mapping[ScopeId, Hashable]) -> None:
         self.recording = recording
@@ -33,14 +32,12 @@ class InnerModules:
         return {step.name: step.cls for step in inside if isinstance(step, Scope)}
 
     def names(self, scope: Scope) -> set[str]:
-        """The names of the modules directly in a scope; with their classes if they are only
-        numbered."""
+        """The names of the modules in a scope; with their classes if they are only numbered."""
         parts = self.parts(scope).items()
         return {f"{name}: {cls}" if name.isdigit() else name for name, cls in parts}
 
     def twin(self, around: Scope, scope: Scope, other: InnerModules) -> Scope | None:
-        """The outermost module in *around* that resembles *scope* of the *other* recording; the
-        first of several."""
+        """The first of the outermost modules in *around* that resemble *scope* of *other*."""
         def place(found: Scope) -> tuple[int, int]:
             return len(self.recording.within(found.id)), found.index
 
@@ -54,8 +51,7 @@ class InnerModules:
                     yield found
 
     def _is_like(self, found: Scope, scope: Scope, other: InnerModules) -> bool:
-        """Whether two modules of one class have many common modules in them, or none and the same
-        weights."""
+        """Whether two modules of one class have many common modules, or none and equal weights."""
         own, names = self.names(found), other.names(scope)
         if own and names:
             return 2 * len(names & own) >= min(len(names), len(own))
@@ -63,8 +59,7 @@ class InnerModules:
         return not names and leaf is not None and self.leaves.get(found.id) == leaf
 
     def is_renamed(self, scope: Scope, twin: Scope, other: InnerModules) -> bool:
-        """Whether a module of the *other* recording in the same place is this one, maybe with
-        another name."""
+        """Whether a module of *other* in the same place is this one, maybe with another name."""
         if unwrapped(scope, twin, self, other) != (scope, twin):
             return True
         return scope.cls == twin.cls and bool(self.names(scope)) and (
@@ -83,9 +78,6 @@ def unwrapped(a: Scope, b: Scope, left: InnerModules, right: InnerModules) -> tu
 
 
 def are_alike(a: Scope, b: Scope, left: InnerModules, right: InnerModules) -> bool:
-    """Whether many modules directly in both have the same names and classes.
-
-    This is true for a model whose class was renamed, but not for a wrapped one.
-    """
+    """Whether many modules directly in both have equal names and classes, unlike in a wrapper."""
     parts, others = left.parts(a).items(), right.parts(b).items()
     return bool(parts and others) and 2 * len(parts & others) >= min(len(parts), len(others))

@@ -22,7 +22,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
-from torchrecorder.graph.read_only import frozen, plain
+from torchrecorder.graph.mappings import frozen, plain
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
@@ -84,10 +84,6 @@ class RunDone(NamedTuple):
     facts: RunFacts
 
 
-def _empty() -> Mapping[Any, Any]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True)
 class RecordedRun:
     """One run of a model: scopes, ops, values, grad nodes, as plain frozen data.
@@ -136,7 +132,7 @@ class RecordedRun:
     live: LiveObjects | None = field(default=None, compare=False, repr=False)
     backward_runs: tuple[BackwardRun, ...] = ()
     grad_runs: tuple[GradRun, ...] = ()
-    measured: Mapping[str, Mapping[str, float]] = field(default_factory=_empty)
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     statistics: tuple[Statistics, ...] = ()
     shards: tuple[Shard, ...] = ()
     communications: tuple[Communication, ...] = ()
@@ -145,11 +141,15 @@ class RecordedRun:
     compiled_graphs: tuple[CompiledGraph, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
     fused_kernels: tuple[FusedKernel, ...] = ()
-    function_calls: Mapping[FunctionId, FunctionCall] = field(default_factory=_empty)
+    function_calls: Mapping[FunctionId, FunctionCall] = field(default_factory=dict)
     grad_switches: tuple[GradSwitch, ...] = ()
     former: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    own_differences: Mapping[str, str] = field(default_factory=_empty, compare=False, repr=False)
+    own_differences: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     quiet_differences: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Make its tables read-only."""
+        vars(self).update({name: frozen(content) for name, content in vars(self).items()})
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")
@@ -165,8 +165,7 @@ class RecordedRun:
         return {**state, "live": None, "kept": replace(self.kept, replay=None)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        for name, content in state.items():
-            object.__setattr__(self, name, frozen(content))
+        vars(self).update({name: frozen(content) for name, content in state.items()})
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:

@@ -16,9 +16,7 @@ from torchrecorder.export import by_suffix, known
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import Target, measuring, target_of
-from torchrecorder.options import (
-    FORMAT, OPTIONS, STYLE, VIEW, drawing, fitting, shown_numbers,
-)
+from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing, fitting, shown_numbers
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -43,10 +41,7 @@ def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
     written = parser.add_argument_group("how it is written")
     add_flags(written, FORMAT.values())
     written.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
+        "--option", action="append", default=[], metavar="NAME=VALUE",
         help="an attribute of Graphviz, such as ranksep=0.5; can be repeated",
     )
 
@@ -55,11 +50,7 @@ def add_output_argument(parser: argparse.ArgumentParser, format: str = "") -> No
     """Declare the output argument; with a *format*, it can be standard output."""
     more = "; - is standard output" if format else ""
     parser.add_argument(
-        "-o",
-        "--output",
-        action="append",
-        type=Path,
-        metavar="FILE",
+        "-o", "--output", action="append", type=Path, metavar="FILE",
         help=f"output file; the suffix is the format (svg, pdf, dot ...); can be repeated{more}",
     )
     if format:
@@ -69,9 +60,7 @@ def add_output_argument(parser: argparse.ArgumentParser, format: str = "") -> No
 def add_format_argument(parser: argparse.ArgumentParser, format: str) -> None:
     """Declare the format for output without a file name."""
     action = parser.add_argument(
-        "--format",
-        default=format,
-        metavar="SUFFIX",
+        "--format", default=format, metavar="SUFFIX",
         help=f"the format without a file name ({format}): svg, pdf, png, html, dot ...",
     )
     action.offered = tuple(suffix.lstrip(".") for suffix in known())  # type: ignore[attr-defined]
@@ -86,8 +75,7 @@ def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def to_draw(options: argparse.Namespace) -> tuple[Target, dict[str, Any]]:
-    """The target, set to measure the numbers that the figure shows, and the options of the
-    figure."""
+    """The target, set to measure the numbers in the figure, and the options of the figure."""
     chosen = drawing_options(options)
     return measuring(target_of(options), shown_numbers(chosen)), chosen
 

@@ -12,11 +12,7 @@ from torchrecorder.option_table import Option
 
 
 class Flag(argparse.Action):
-    """Parses the value of an `Option`; options that are not given are not in the namespace.
-
-    Attributes:
-        offered: Values for shell completion; others may be valid.
-    """
+    """Parses the value of an `Option`; *offered* are values for shell completion."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, option: Option) -> None:
         self.option = option
@@ -48,10 +44,7 @@ class Flag(argparse.Action):
 
 
 def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> None:
-    """Declare the flags of the *options* that can be given as text.
-
-    A switch that is on by default has a flag that turns it off, and vice versa.
-    """
+    """Declare the flags of the *options* that can be given as text, and to turn them off."""
     for option in options:
         switch, on = option.check.switch, [option.flag, f"--{option.spelled}"]
         only_off = option.default is True and not option.check.known
@@ -60,11 +53,7 @@ def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> 
         if switch and option.default is not False:
             flag, brief = option.negated
             parser.add_argument(
-                flag,
-                dest=option.name,
-                action="store_false",
-                default=argparse.SUPPRESS,
-                help=brief,
+                flag, dest=option.name, action="store_false", default=argparse.SUPPRESS, help=brief
             )
 
 

@@ -46,8 +46,7 @@ def users_code(doing: str) -> Iterator[None]:
 
 
 def _line(error: BaseException) -> str:
-    """The line that raised an exception, for exceptions without a message, such as a bare
-    ``assert``."""
+    """The line that raised an exception without a message, such as a bare ``assert``."""
     frames = traceback.extract_tb(error.__traceback__)
     last = [f"{Path(frame.filename).name}:{frame.lineno}: {frame.line}" for frame in frames[-1:]]
     return "".join(last)

@@ -78,8 +78,7 @@ def figure(
 
 
 def _begins(source: str, page: Path) -> int | None:
-    """The line of *page* in which the block with *source* begins; None if it is not found, such as
-    in a page that another plugin changed, or if several blocks differ in their first line only."""
+    """The line of *page* in which the block with *source* begins; None if that is not clear."""
     lines = page.read_text(encoding="utf-8").splitlines() if page.is_file() else []
     there, block = [[line.strip() for line in one] for one in (lines, source.splitlines())]
     found = {
@@ -180,8 +179,7 @@ def _look() -> str:
 
 
 def _forget_changed() -> None:
-    """Forget modules that were edited while ``mkdocs serve`` runs, so that they are imported
-    again."""
+    """Forget modules that were edited under ``mkdocs serve``, so that they are imported again."""
     if all(_changed(file) == before for file, before in _SEEN.items()):
         return
     for name, module in list(sys.modules.items()):

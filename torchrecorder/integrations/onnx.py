@@ -18,15 +18,7 @@ from torchrecorder.build import Event, build
 from torchrecorder.checks import path_of
 from torchrecorder.errors import InvalidRecording, TorchRecorderError
 from torchrecorder.events import (
-    ModuleId,
-    OpId,
-    OpKind,
-    Role,
-    ScopeId,
-    ScopeKind,
-    ScopeLeft,
-    Slot,
-    ValueId,
+    ModuleId, OpId, OpKind, Role, ScopeId, ScopeKind, ScopeLeft, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RunDone, RunFacts
@@ -188,10 +180,7 @@ class _EventWriter:
         )
 
     def _read(self, name: str) -> ValueId:
-        """The value of this name.
-
-        A parameter belongs to the module in its name, otherwise to the scope of its first reader.
-        """
+        """The value of this name; a parameter is of the module in its name, or of its reader."""
         if name in self.values:
             return self.values[name]
         if name not in self.stored:

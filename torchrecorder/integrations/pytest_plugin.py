@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import pytest
@@ -73,10 +73,7 @@ def assert_budgets() -> Callable[..., Recording]:
 
 
 def _seen_from_outside(function: Callable[P, Recording]) -> Callable[P, Recording]:
-    """*function*, with exceptions whose tracebacks have no frames of this package.
-
-    Frames of the model and of PyTorch are kept.
-    """
+    """*function*, with exceptions whose tracebacks have no frames of this package."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> Recording:
@@ -205,19 +202,18 @@ def check_budgets(
 
 
 def portable(recording: Recording) -> Recording:
-    """*recording* without facts that depend on the machine or its files: source lines, functions
-    with their files, graphs of the compiler, versions, measurements."""
+    """*recording* without what depends on the machine, the files or the versions."""
     run = replace(recording.run, torch_version="", notes=(), lost=0)
     scopes = {key: scope.replace(source=None) for key, scope in recording.scopes.items()}
     ops = {key: op.replace(source=None) for key, op in recording.ops.items()}
     return replace(
         recording,
         run=run,
-        scopes=MappingProxyType(scopes),
-        ops=MappingProxyType(ops),
-        measured=MappingProxyType({}),
+        scopes=scopes,
+        ops=ops,
+        measured={},
         statistics=(),
-        function_calls=MappingProxyType({}),
+        function_calls={},
         compiled_graphs=(),
         graph_breaks=(),
         fused_kernels=(),

@@ -24,16 +24,12 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 class Script:
     """A program and its arguments.
 
-    Attributes:
-        path: A file, or the name of a module.
-        as_module: Run it as ``python -m`` does.
-        arguments: Its own arguments.
-        variable: Name of the variable that holds the model, dots allowed; None for the first
-            module with parameters that is called.
+    *variable* is the name of the one that holds the model, dots allowed; None for the first module
+    with parameters that is called.
     """
 
-    path: str
-    as_module: bool = False
+    path: str  # a file, or the name of a module
+    as_module: bool = False  # run it as ``python -m`` does
     arguments: tuple[str, ...] = ()
     variable: str | None = None
 

@@ -24,21 +24,13 @@ _USUAL_RANGE = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class InputShape:
-    """One random input.
+    """One random input."""
 
-    Attributes:
-        name: The name of the argument; None for a positional one.
-        sizes: Its sizes.
-        dtype: Name of its dtype in PyTorch; None for the model's dtype.
-        low: Its smallest value.
-        high: Its largest value, included for integers.
-    """
-
-    name: str | None
+    name: str | None  # None for a positional argument
     sizes: tuple[int, ...]
-    dtype: str | None = None
+    dtype: str | None = None  # its name in PyTorch; None for that of the model
     low: float = _USUAL_RANGE[0]
-    high: float = _USUAL_RANGE[1]
+    high: float = _USUAL_RANGE[1]  # included for integers
 
 
 def parse_shape(text: str) -> InputShape:

@@ -51,51 +51,36 @@ class Target:
     defaults: Mapping[str, Any] = field(default_factory=dict)  # other than those of the options
     arg: tuple[Any, ...] = option(
         "Argument of the function that creates the model.",
-        LITERALS,
-        default=(),
-        placeholder="VALUE",
+        LITERALS, default=(), placeholder="VALUE",
     )
     set: Mapping[str, Any] = option(
         "Keyword argument of that function, such as num_classes=10.",
-        SETTINGS,
-        factory=dict,
-        placeholder="NAME=VALUE",
+        SETTINGS, factory=dict, placeholder="NAME=VALUE",
     )
     as_is: bool = option("Record the target itself, without calling it.", FLAG, default=False)
     device: str | None = option(
         "Device to create it on: cpu, cuda, or meta (shapes only, no memory).",
-        replace(TEXT, known=("cpu", "cuda", "meta")).or_none(),
-        default=None,
-        placeholder="DEVICE",
+        replace(TEXT, known=("cpu", "cuda", "meta")).or_none(), default=None, placeholder="DEVICE",
     )
     seed: int | None = option(
         "Random seed, set before the model is created.",
-        SEED.or_none(),
-        default=None,
-        placeholder="NUMBER",
+        SEED.or_none(), default=None, placeholder="NUMBER",
     )
     train: bool | None = option(
         "Put the model in training mode. Off is evaluation mode; None keeps its mode.",
-        FLAG.or_none(),
-        default=None,
+        FLAG.or_none(), default=None,
         off=("--eval", "put the model in evaluation mode; by default its mode is as created"),
     )
     shape: tuple[InputShape, ...] = option(
         "One random input: 1,3,224,224 or 1,16:int64 or ids=1,16:int64:0-1000.",
-        SHAPES,
-        default=(),
-        placeholder="SHAPE",
+        SHAPES, default=(), placeholder="SHAPE",
     )
     inputs: str | None = option(
         "The inputs, or a function that creates them: package.module:name.",
-        TEXT.or_none(),
-        default=None,
-        placeholder="PATH",
+        TEXT.or_none(), default=None, placeholder="PATH",
     )
     grad: bool = option(
-        "Run it with gradients on.",
-        FLAG,
-        default=True,
+        "Run it with gradients on.", FLAG, default=True,
         off=("--no-grad", "run it without gradients (no_grad)"),
     )
     backward: bool = option("Run the backward pass too.", FLAG, default=False)
@@ -105,8 +90,7 @@ class Target:
     compiled: bool | str = option(
         "Compile it too, and record the graph of each operation and the graph breaks. "
         "\"inductor\": also which operations share a kernel.",
-        one_of(True, False, "inductor"),
-        default=False,
+        one_of(True, False, "inductor"), default=False,
     )
     profile: bool = option(
         "Run it under the profiler, and record its times, kernels and memory.", FLAG, default=False
@@ -116,9 +100,7 @@ class Target:
     memory: bool = option("Record when memory is allocated and released.", FLAG, default=False)
     repeat: int | None = option(
         "Measure times in this number of further runs, and take the medians.",
-        COUNT,
-        default=None,
-        placeholder="RUNS",
+        COUNT, default=None, placeholder="RUNS",
     )
     name: str | None = option(
         "Name of the recording.", TEXT.or_none(), default=None, placeholder="TEXT"
@@ -144,11 +126,7 @@ class Target:
         return self.path.lower().endswith(SUFFIXES)
 
     def _as_it_is(self, recording: Recording, effective: Collection[str]) -> Recording:
-        """*recording*; warns about flags that only apply to a model.
-
-        Args:
-            effective: The names of the options that had an effect when it was made.
-        """
+        """*recording*, after a warning about given flags that are not *effective*."""
         values = {name: getattr(self, name) for name in TARGET_OPTIONS if name not in effective}
         options = {name: TARGET_OPTIONS[name] for name in values}
         unused = [
@@ -279,11 +257,7 @@ def check_call(
     settings: Mapping[str, Any],
     more: str = "; --as-is records it without calling it",
 ) -> None:
-    """Check the arguments of *factory* before it is called; *more* is advice for the message.
-
-    Raises:
-        InvalidArgument: It cannot be called with these arguments.
-    """
+    """Refuse arguments with which *factory* cannot be called; *more*: advice in the message."""
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):

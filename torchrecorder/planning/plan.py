@@ -140,8 +140,7 @@ class _RankSampling:
         self.known.update(self.workers.run(sorted({*ranks} - {*self.known})))
 
     def _source(self, rank: int, differ: Sequence[int]) -> int:
-        """The rank that *rank* equals if ranks differ only along *differ*: the first one along all
-        other dimensions."""
+        """The first rank along all dimensions that are not in *differ*: *rank* equals it."""
         place = self.layout.place(rank)
         return self.layout.rank(
             tuple([index if dim in differ else 0 for dim, index in enumerate(place)])

@@ -33,11 +33,7 @@ class PlanJob(NamedTuple):
 
 
 def check_factory(factory: object) -> None:
-    """Check *factory* before processes are started.
-
-    Raises:
-        InvalidArgument: It is not callable, or other processes cannot import it.
-    """
+    """Refuse a *factory* that is not callable or that other processes cannot import."""
     if not callable(factory):
         raise InvalidArgument(
             "factory must be a function that takes the mesh and returns a model, not an object of "

@@ -28,9 +28,13 @@ def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
     return {node for layer in layers for node in layer}
 
 
+def reached_from(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
+    """*nodes*, and every grad node that a backward pass reaches from one of them."""
+    return {node for layer in nx.bfs_layers(recording.graph, nodes) for node in layer}
+
+
 def roots_of(call: Op) -> list[ValueId]:
-    """The tensors at which the pass of *call* started: neither the gradients that it was given, nor
-    the tensors whose gradients were requested."""
+    """The tensors at which the pass of *call* started: no given gradients, no ``inputs``."""
     return [
         slot.value for slot in call.inputs
         if not names_gradient((slot.name,)) and slot.name.partition(".")[0] not in _NO_ROOTS

@@ -8,17 +8,19 @@ history.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from torchrecorder.annotations.places import op_in_words
-from torchrecorder.events import GradId, OpId, Role, ScopeKind, ValueId
+from torchrecorder.events import OpId, Role, ScopeKind, ValueId
 from torchrecorder.graph.failed_places import failed_pass
 from torchrecorder.graph.nodes import BackwardRun, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, RecordedRun
-from torchrecorder.query.autograd_paths import leading_to, needed_for, roots_of, why_left
+from torchrecorder.query.autograd_paths import (
+    leading_to, needed_for, reached_from, roots_of, why_left,
+)
 
 BackwardFailureReason = Literal["modified in place", "graph freed", "no graph", "not in the graph"]
 
@@ -62,13 +64,7 @@ class FailedBackward:
 
 
 def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
-    """The cause of a failed backward pass, or None.
-
-    None if no backward pass failed, if the reason is another one, or if this part of a recording
-    does not contain the call of the pass.
-
-    See `torchrecorder.Recording.why_backward_failed`.
-    """
+    """See `torchrecorder.Recording.why_backward_failed`; None if the pass was called elsewhere."""
     failure = recording.run.failure
     call = failed_pass(recording)
     if failure is None or call is None:
@@ -86,8 +82,7 @@ def why_backward_failed(recording: RecordedRun) -> FailedBackward | None:
 
 
 class _FailureSearch:
-    """Searches the operations before the failure for its cause; *call* is the failed ``backward()``
-    or ``grad()``."""
+    """Searches the operations before the failure of *call* (``backward()``, ``grad()``)."""
 
     def __init__(self, recording: RecordedRun, failure: Failure, call: Op) -> None:
         self.recording = recording
@@ -139,8 +134,7 @@ class _FailureSearch:
         return FailedBackward("modified in place", text, tuple(ops.values()), captions)
 
     def _saved(self, op: Op) -> list[ValueId]:
-        """The tensors that *op*, or the custom function around it, may have saved; if possible,
-        only those of the shape in the message."""
+        """The tensors that *op*, or its custom function, may have saved; of a known shape."""
         found = [*(slot.value for slot in op.inputs), *op.outputs]
         function = self._around(op, ScopeKind.CUSTOM_FUNCTION)
         if function is not None:
@@ -199,8 +193,7 @@ class _FailureSearch:
     # An earlier pass freed the graph ----------------------------------------------------
 
     def freed(self) -> FailedBackward | None:
-        """The earlier pass that ran the node, and the ops that read results from before that
-        pass."""
+        """The earlier pass that ran the node, and the ops that read results from before it."""
         runs = [
             run.run for run in self.recording.grad_runs
             if run.grad == self.failure.grad and not run.failed
@@ -227,8 +220,7 @@ class _FailureSearch:
         return FailedBackward("graph freed", text, (first, *others.values()), captions)
 
     def _across(self, first: Op) -> Iterator[tuple[Op, ValueId]]:
-        """The operations after *first* that read an earlier tensor; through them, the pass reached
-        the failed node."""
+        """The ops after *first* that read a tensor from before, and led the pass to the failure."""
         needed = needed_for(self.roots, self.forward)
         failed = [self.failure.grad] if self.failure.grad is not None else []
         leading = leading_to(self.recording, failed)
@@ -304,7 +296,7 @@ class _FailureSearch:
     def not_in_graph(self) -> FailedBackward | None:
         """The tensors whose gradients were requested and that the graph does not reach."""
         edges = (self.values[root].grad for root in self.roots)
-        reached = self._reached_from(edge.grad for edge in edges if edge is not None)
+        reached = reached_from(self.recording, [edge.grad for edge in edges if edge is not None])
         leaves = {node.variable: node.id for node in self.recording.grad_nodes.values()}
         apart = []
         for slot in self.call.inputs:
@@ -317,17 +309,6 @@ class _FailureSearch:
         names = " and ".join(apart)
         text = f"the result does not depend on {names}: allow_unused=True gives None for it"
         return FailedBackward("not in the graph", text, (self.call,))
-
-    def _reached_from(self, nodes: Iterable[GradId]) -> set[GradId]:
-        """*nodes*, and all that a backward pass reaches from them."""
-        waiting = [*nodes]
-        reached = set(waiting)
-        while waiting:
-            following = self.recording.grad_nodes[waiting.pop()].next
-            new = {edge.grad for edge in following if edge is not None} - reached
-            reached |= new
-            waiting += new
-        return reached
 
     def _asked(self, slot: str, value: Value) -> str:
         """A tensor whose gradient was requested, by its name or its index among the arguments."""

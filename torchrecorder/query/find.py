@@ -24,10 +24,7 @@ _MAX_PARTS = 6
 
 
 def find(recording: RecordedRun, what: str) -> list[NamedPart]:
-    """All parts that match *what*; may be empty.
-
-    See `torchrecorder.Recording.find`.
-    """
+    """All parts that match *what*; may be empty. See `torchrecorder.Recording.find`."""
     found = {part.id: part for kind in _by_kind(recording, what) for part in kind}
     return list(found.values())
 
@@ -67,7 +64,8 @@ def first_kind(recording: RecordedRun, what: str) -> list[NamedPart]:
         if kind:
             return kind
     names = dict.fromkeys(_names(recording))
-    known = f". Modules, tensors and operations are {_some(names)}" if names else ": it is empty"
+    some = ", ".join(map(repr, [*names][:_MAX_PARTS])) + " ..." * (len(names) > _MAX_PARTS)
+    known = f". Modules, tensors and operations are {some}" if names else ": it is empty"
     close = guess(what, names) or known
     raise NotThere(f"nothing in this recording is called {what!r}{close}")
 
@@ -103,8 +101,7 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
 def _named(
     rows: Iterable[FoundT], names: Callable[[FoundT], Iterable[str]], what: str
 ) -> list[NamedPart]:
-    """The *rows* with the name *what*; if there are none, those whose name matches it as a
-    pattern."""
+    """The *rows* with the name *what*, or else those with a name that matches it as a pattern."""
     rows = list(rows)
     found: list[NamedPart] = [row for row in rows if what in names(row)]
     if not found and any(letter in what for letter in "*?["):
@@ -164,11 +161,6 @@ def _names(recording: RecordedRun) -> Iterator[str]:
         yield from filter(None, (scope.path, *_classes(scope)))
     for call in recording.function_calls.values():
         yield from _function_names(call)
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(map(repr, listed[:_MAX_PARTS])) + (" ..." if len(listed) > _MAX_PARTS else "")
 
 
 def _in_words(recording: RecordedRun, part: NamedPart) -> str:

@@ -58,10 +58,7 @@ class MissingGradient:
 
 
 def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None:
-    """The reason why the parameter or input *name* has no gradient, or only zeros; else None.
-
-    See `torchrecorder.Recording.why_no_gradient`.
-    """
+    """See `torchrecorder.Recording.why_no_gradient`."""
     found = [part for part in first_kind(recording, name) if isinstance(part, Value)]
     if not found:
         raise InvalidArgument(
@@ -119,8 +116,7 @@ class _GradientSearch:
         return MissingGradient(self.name, reason, text, tuple(ops))
 
     def _zeros(self) -> MissingGradient | None:
-        """The reason if all passes gave it only zeros: the last node on the way that received other
-        numbers."""
+        """The reason if it got only zeros: the last node on the way that received other numbers."""
         grads, ran = self.recording.grad_nodes, self.recording.grad_runs
         measured = [*gradients(self.recording)]
         given = [one for one in measured if grads[GradId(one.node)].variable in self.same]
@@ -295,8 +291,7 @@ class _GradientSearch:
                 yield op
 
     def _cuts(self) -> Iterator[Op]:
-        """The ops that cut the autograd history, if the tensor reaches the loss only through
-        them."""
+        """The ops that cut the autograd history, if all ways to the loss lead through them."""
         needed = needed_for(self.loss, self.forward)
         for op in self._reading(self.live):
             if any(value in needed and value not in self.live for value in op.outputs):
@@ -339,8 +334,7 @@ class _GradientSearch:
         )
 
     def _not_propagated(self) -> MissingGradient | None:
-        """The reason if the autograd graph leads from the loss to the tensor: the grad node that
-        returned no gradient."""
+        """The reason if the graph leads from the loss to it: the node that returned no gradient."""
         grads, ops = self.recording.grad_nodes, self.recording.ops
         ran = [run for run in self.recording.grad_runs if run.grad in self.nodes]
         got_nothing = {run.grad for run in ran if not any(run.given)}

@@ -108,10 +108,7 @@ def _in_digits(number: int) -> str:
 
 
 def paths(recording: RecordedRun, start: str, end: str, *, limit: int) -> Paths:
-    """The paths on which data flows from *start* to *end*.
-
-    See `torchrecorder.Recording.paths`.
-    """
+    """The paths from *start* to *end*. See `torchrecorder.Recording.paths`."""
     check_one("limit", limit, whole_number(0))
     first, last = _nodes(recording, start), _nodes(recording, end)
     if first & last:
@@ -126,12 +123,7 @@ def paths(recording: RecordedRun, start: str, end: str, *, limit: int) -> Paths:
 
 
 def _nodes(recording: RecordedRun, name: str) -> set[str]:
-    """The ops and values with this *name*; for a module or call, the ops in it.
-
-    Raises:
-        NotThere: Nothing has this name.
-        InvalidArgument: It names only grad nodes, or a module that did not run.
-    """
+    """The ops and values with this *name*; for a module or call, the ops in it."""
     found: set[str] = set()
     for part in first_kind(recording, name):
         if isinstance(part, GradNode):
@@ -232,8 +224,7 @@ class _PathGraph:
     def _of_length(
         self, start: str, length: int, lengths: Mapping[str, Sequence[int]]
     ) -> Iterator[tuple[str, ...]]:
-        """The paths of this *length* from *start*, in run order; each step is on a path to the
-        end."""
+        """The paths of this *length* from *start*, in run order; each step leads to the end."""
 
         def steps(node: str) -> Iterator[str]:
             left, following = length - len(path), self.next[node]

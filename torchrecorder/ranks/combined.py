@@ -5,27 +5,17 @@ Code that draws, lists or analyzes a recording also works with a combined one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from types import MappingProxyType
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 from torchrecorder.events import (
-    GRAD_SUFFIX,
-    GRADIENT_MESSAGE,
-    MESSAGE,
-    STORED,
-    Communication,
-    GradEdge,
-    GradId,
-    ModuleId,
-    OpId,
-    Role,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    ValueId,
+    GRAD_SUFFIX, GRADIENT_MESSAGE, MESSAGE, STORED, Communication, GradEdge, GradId, GradSwitch,
+    ModuleId, OpId, Role, ScopeId, ScopeKind, Shard, Slot, ValueId,
 )
-from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.nodes import (
+    BackwardRun, GradNode, GradRun, Module, Op, Row, Scope, Value,
+)
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.ranks.join import Collective
 from torchrecorder.ranks.lanes import Lane
@@ -43,10 +33,7 @@ COPIES = ("detach", "clone", "contiguous", "to")
 def combined(
     name: str, lanes: Sequence[Lane], collectives: Sequence[Collective], *, sharding_ops: bool
 ) -> Recording:
-    """The recordings of *lanes* as one recording, with the waits of their collectives.
-
-    *sharding_ops*: Keep the operations with which FSDP and DTensor shard and gather tensors.
-    """
+    """The *lanes* as one recording, without the *sharding_ops* of FSDP and DTensor if False."""
     skipped: list[set[int]] = [set() for _ in lanes]
     if not sharding_ops:
         for lane, places in zip(lanes, skipped):
@@ -101,67 +88,44 @@ class _CombinedTables:
         """Add a lane inside a scope of its own, without the *skipped* communications."""
         recording = lane.recording
         read = read_later(recording)
-        outputs = [slot for slot in recording.outputs if slot.value not in read]
+        outputs = tuple(slot for slot in recording.outputs if slot.value not in read)
         top = ScopeId(f"s{len(self.scopes)}")
         self.lanes.append(top)
         index, self.index = self.index, self.index + 1
         new = _Renumbered(self, recording)
-        self.running += new.ids(item for item in recording.run.running if item in new)
+        self.running += [new.of(item) for item in recording.run.running if item in new]
         prefix = lane.name.replace(" ", "_")
         self.scopes[top] = Scope(
             top, None, index, ScopeKind.FUNCTION, lane.name, prefix, _details(lane), None, 0, None,
-            False, new.slots(recording.inputs), new.slots(outputs), lane.seconds, False,
+            False, new.of(recording.inputs), new.of(outputs), lane.seconds, False,
         )
         for scope in recording.scopes.values():
-            self.scopes[new.id(scope.id)] = scope.replace(
-                id=new.id(scope.id),
-                parent=top if scope.parent is None else new.id(scope.parent),
+            self.scopes[new.of(scope.id)] = new.row(
+                scope,
+                parent=new.of(scope.parent) or top,
                 index=scope.index + self.index,
                 path=_with_prefix(prefix, scope.path),
-                module=new.id(scope.module),
-                inputs=new.slots(scope.inputs),
-                outputs=new.slots(scope.outputs),
             )
         for module in recording.modules.values():
-            self.modules[new.id(module.id)] = module.replace(
-                id=new.id(module.id),
-                names=tuple(_with_prefix(prefix, name) for name in module.names),
-                parameters=new.slots(module.parameters),
-                buffers=new.slots(module.buffers),
-                calls=new.ids(module.calls),
-            )
+            names = tuple(_with_prefix(prefix, name) for name in module.names)
+            self.modules[new.of(module.id)] = new.row(module, names=names)
         for op in recording.ops.values():
-            self.ops[new.id(op.id)] = op.replace(
-                id=new.id(op.id),
-                scope=top if op.scope is None else new.id(op.scope),
-                index=op.index + self.index,
-                inputs=new.slots(op.inputs),
-                outputs=new.ids(op.outputs),
-                writes=new.ids(op.writes),
+            self.ops[new.of(op.id)] = new.row(
+                op, scope=new.of(op.scope) or top, index=op.index + self.index
             )
         stored = {name for value in recording.values.values() if value.role in STORED
                   for name in value.names}
         for value in recording.values.values():
             own = stored.issuperset(name.removesuffix(GRAD_SUFFIX) for name in value.names)
-            self.values[new.id(value.id)] = value.replace(
-                id=new.id(value.id),
+            self.values[new.of(value.id)] = new.row(
+                value,
                 names=tuple(_with_prefix(prefix, name) for name in value.names) if own
                 else value.names,
-                producer=new.id(value.producer),
-                grad=new.edge(value.grad),
                 storage=value.storage if value.storage < 0 else value.storage + self.storages,
             )
-        for grad in recording.grad_nodes.values():
-            self.grads[new.id(grad.id)] = grad.replace(
-                id=new.id(grad.id),
-                owner=new.id(grad.owner),
-                scope=new.id(grad.scope),
-                next=tuple(map(new.edge, grad.next)),
-                variable=new.id(grad.variable),
-                made_by=new.id(grad.made_by),
-            )
-        self.lists["inputs"] += new.slots(recording.inputs)
-        self.lists["outputs"] += new.slots(outputs)
+        self.grads |= {new.of(key): new.row(grad) for key, grad in recording.grad_nodes.items()}
+        self.lists["inputs"] += new.of(recording.inputs)
+        self.lists["outputs"] += new.of(outputs)
         self._add_lists(recording, new)
         self._add_communications(recording, top, new, waits, skipped)
         indices = [scope.index for scope in self.scopes.values()]
@@ -172,32 +136,21 @@ class _CombinedTables:
     def _add_lists(self, recording: Recording, new: _Renumbered) -> None:
         lists = self.lists
         runs = len(lists["backward_runs"])
-        lists["backward_runs"] += [
-            run.replace(
-                run=run.run + runs,
-                op=new.id(run.op),
-                replacements=new.ids(run.replacements),
-            )
-            for run in recording.backward_runs
-        ]
-        lists["grad_runs"] += [
-            run.replace(run=run.run + runs, grad=new.id(run.grad))
-            for run in recording.grad_runs
-        ]
+        for name in ("backward_runs", "grad_runs"):
+            lists[name] += [new.row(run, run=run.run + runs) for run in getattr(recording, name)]
         lists["statistics"] += [
             statistic._replace(
-                node=new.id(statistic.node), run=statistic.run + runs if statistic.run >= 0 else -1
+                node=new.of(statistic.node), run=statistic.run + runs if statistic.run >= 0 else -1
             )
             for statistic in recording.statistics
         ]
-        lists["shards"] += [shard._replace(value=new.id(shard.value)) for shard in recording.shards]
+        lists["shards"] += map(new.row, recording.shards)
         lists["grad_switches"] += [
-            item._replace(value=new.id(item.value), position=item.position + self.index)
-            for item in recording.grad_switches
+            new.row(item, position=item.position + self.index) for item in recording.grad_switches
         ]
         for quantity, amounts in recording.measured.items():
             known = self.measured.setdefault(quantity, {})
-            known.update((new.id(node), amount) for node, amount in amounts.items())
+            known.update((new.of(node), amount) for node, amount in amounts.items())
 
     def _add_communications(
         self,
@@ -209,10 +162,9 @@ class _CombinedTables:
     ) -> None:
         """Add the communications of a lane with their waits."""
         placed = [
-            item._replace(
-                scope=top if item.scope is None else new.id(item.scope),
-                op=new.id(item.op),
-                grad=new.id(item.grad),
+            new.row(
+                item,
+                scope=new.of(item.scope) or top,
                 waited_seconds=waits.get(place, (None, -1))[0],
                 last=waits.get(place, (None, -1))[1],
             )
@@ -295,18 +247,16 @@ class _CombinedTables:
         lists: dict[str, Any] = {name: tuple(found) for name, found in self.lists.items()}
         return Recording(
             name=name,
-            scopes=MappingProxyType(self.scopes),
-            modules=MappingProxyType(self.modules),
-            ops=MappingProxyType(self.ops),
-            values=MappingProxyType(self.values),
-            grad_nodes=MappingProxyType(self.grads),
+            scopes=self.scopes,
+            modules=self.modules,
+            ops=self.ops,
+            values=self.values,
+            grad_nodes=self.grads,
             run=RunFacts(
                 runs[0].torch_version, runs[0].grad_mode, runs[0].notes, rank=first,
                 running=tuple(self.running),
             ),  # fmt: skip
-            measured=MappingProxyType(
-                {quantity: MappingProxyType(found) for quantity, found in self.measured.items()}
-            ),
+            measured=self.measured,
             **lists,
         )
 
@@ -334,21 +284,31 @@ class _Renumbered:
         """Whether the recording has it; a part of one may not."""
         return old in self._new
 
-    def id(self, old: Any) -> Any:
-        """The new id; None for None."""
-        return None if old is None else self._new[old]
+    def of(self, old: Any) -> Any:
+        """The new id of an id; slots, edges, and tuples of them with new ids; None for None."""
+        if old is None or isinstance(old, str):
+            return old and self._new[old]
+        if isinstance(old, Slot):
+            return Slot(old.name, ValueId(self._new[old.value]))
+        if isinstance(old, GradEdge):
+            return GradEdge(GradId(self._new[old.grad]), old.index)
+        return tuple(map(self.of, old))
 
-    def ids(self, old: Iterable[Any]) -> tuple[Any, ...]:
-        """The new ids."""
-        return tuple([self._new[item] for item in old])
+    def row(self, old: Any, **fields: Any) -> Any:
+        """A row of a recording with new ids wherever it refers to nodes, and these *fields*."""
+        found = {name: self.of(getattr(old, name)) for name in _REFERENCES[type(old)]} | fields
+        return old.replace(**found) if isinstance(old, Row) else old._replace(**found)
 
-    def slots(self, old: Iterable[Slot]) -> tuple[Slot, ...]:
-        """The slots with new ids."""
-        return tuple([Slot(item.name, ValueId(self._new[item.value])) for item in old])
 
-    def edge(self, old: GradEdge | None) -> GradEdge | None:
-        """The edge with the new id."""
-        return None if old is None else GradEdge(GradId(self._new[old.grad]), old.index)
+_IDS = re.compile(r"\b((Scope|Module|Op|Value|Grad)Id|Slot|GradEdge)\b")
+_ROWS: tuple[type[Any], ...] = (
+    Scope, Module, Op, Value, GradNode, BackwardRun, GradRun, Communication, Shard, GradSwitch,
+)
+_REFERENCES: Mapping[type[Any], tuple[str, ...]] = {
+    kind: tuple(name for name, hint in kind.__annotations__.items() if _IDS.search(str(hint)))
+    for kind in _ROWS
+}
+"""The fields of each kind of rows that refer to nodes, by their types."""
 
 
 def _with_prefix(prefix: str, path: str) -> str:

@@ -15,49 +15,27 @@ import msgspec
 from torchrecorder.annotations.parameters import PARAMETER_BYTES
 from torchrecorder.annotations.places import module_path
 from torchrecorder.errors import InvalidArgument, InvalidRecording
-from torchrecorder.events import (
-    Communication,
-    OpId,
-    Rank,
-    Role,
-    ScopeId,
-    ScopeKind,
-    ValueId,
-)
+from torchrecorder.events import Communication, OpId, Rank, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun, RunFacts
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, without_rank
 
 
 class Digest(NamedTuple):
-    """The digest of one process.
+    """The digest of one process."""
 
-    Attributes:
-        name: The name of its recording.
-        rank: The process.
-        exact: Hash of its operations and the sizes of their tensors.
-        similar: Hash of its operations, without sizes.
-        sent: Its communications, in run order.
-        parameter_bytes: The size of its part of the parameters.
-        seconds: Its run time; None if unknown.
-        failure: The exception that ended the run, or the place that an unfinished run had reached;
-            empty if none.
-        waits_in: The index of the communication that it waited for then; None if none.
-    """
-
-    name: str
+    name: str  # of its recording
     rank: Rank
-    exact: str
-    similar: str
-    sent: CommunicationColumns
-    parameter_bytes: int
-    seconds: float | None
-    failure: str
-    waits_in: int | None
+    exact: str  # hash of its operations and the sizes of their tensors
+    similar: str  # hash of its operations, without sizes
+    sent: CommunicationColumns  # in run order
+    parameter_bytes: int  # of its part of the parameters
+    seconds: float | None  # its run time
+    failure: str  # the exception that ended the run, or the place that an unfinished run reached
+    waits_in: int | None  # the index of the communication that it waited for then
 
 
 class Program(NamedTuple):
-    """The operations of a process, without the facts that differ between equal ranks; as in
-    `Digest`."""
+    """The operations of a process, as in `Digest`, equal for equal ranks."""
 
     exact: str
     similar: str
@@ -106,11 +84,7 @@ def digest(recording: RecordedRun, rank: Rank) -> Digest:
 
 
 def rank_of(run: RunFacts, where: str) -> Rank:
-    """The rank of the process of *run*; *where* is the name of its recording in the error message.
-
-    Raises:
-        InvalidArgument: The recording is not of a distributed process.
-    """
+    """The rank of the process of *run*, which is called *where* in the error message."""
     if run.rank is None:
         raise InvalidArgument(
             f"{where} was not recorded in a distributed process: torch.distributed must be "
@@ -184,8 +158,7 @@ def _structure(recording: RecordedRun, *, sizes: bool) -> Iterator[Any]:
 def _input_keys(recording: RecordedRun) -> Callable[[ValueId], Any]:
     """Returns a function that gives the key of an input of an op.
 
-    If an op has several outputs, each rank may read a different one, as with ``chunk``. So the key
-    of such an input is its producer and a number in the order of reading.
+    Each rank may read another output of one op, as with ``chunk``: they are numbered as read.
     """
     read: dict[OpId, dict[ValueId, int]] = {}
 
@@ -201,10 +174,7 @@ def _input_keys(recording: RecordedRun) -> Callable[[ValueId], Any]:
 
 
 def _relative(communications: CommunicationColumns, rank: Rank) -> list[tuple[str, int, int]]:
-    """For each communication, the purpose and size of its group and its peer relative to *rank*.
-
-    They are equal for ranks with corresponding groups and peers.
-    """
+    """The purpose and size of the group and the relative peer of each communication."""
     known: dict[tuple[int, int, bool], tuple[str, int, int]] = {}
     messages = [kind.communication.tag >= 0 for kind in communications.kinds]
     found = []

@@ -112,12 +112,7 @@ class DigestReader:
         self._groups: dict[RankGroup, RankGroup] = {}
 
     def read(self, path: str) -> Digest:
-        """The digest of a saved recording.
-
-        Raises:
-            InvalidArgument: The recording is not of a distributed process.
-            InvalidRecording: It is not a saved recording.
-        """
+        """The digest of a saved recording of a distributed process; raises for other files."""
         with naming(path):
             return self._read(path)
 

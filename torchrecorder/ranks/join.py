@@ -154,10 +154,7 @@ def _collect(
     pairs: _MessageIndices,
     known: dict[object, _Positions],
 ) -> None:
-    """Add the communications of one rank to *groups* and *pairs*.
-
-    *known* has the positions of ranks with the same communications, whose digests share `kinds`.
-    """
+    """Add the communications of a rank to *groups* and *pairs*; *known*: those of equal ones."""
     rank, sent = digest.rank.rank, digest.sent
     key = id(sent.kinds), sent.group.tobytes(), len(digest.rank.groups)
     if key not in known:
@@ -209,19 +206,13 @@ class _MatchedRow(NamedTuple):
         return self.kinds[:1] if self.kinds.count(self.kinds[0]) == len(self.kinds) else self.kinds
 
     def durations(self) -> tuple[float, ...] | None:
-        """The duration of each member; None if one of them is unknown.
-
-        For a message, it is the time that each program was blocked: a send may complete earlier.
-        """
+        """The duration of each, of messages as long as they blocked; None if one is unknown."""
         message = self.kinds[0].communication.name in POINT_TO_POINT
         found = self.blocked if message else self.seconds
         return None if len(found) < 2 or isnan(sum(found)) else found
 
     def waits(self, shortest: float) -> list[float | None]:
-        """The time that each member waited for the others; at most the time that it was blocked.
-
-        *shortest* is the minimum of their durations.
-        """
+        """How long each member waited, at most as long as it blocked, for the *shortest* one."""
         longer = [seconds - shortest for seconds in self.durations() or ()]
         return [*map(min, longer, self.blocked)]  # min returns its first argument for NaN
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.events import UNFINISHED
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.text import ranks_text
 from torchrecorder.recording import Recording
@@ -80,10 +81,7 @@ def group_equal_ranks(digests: Sequence[Digest]) -> list[list[Digest]]:
         if len(numbers) == number:
             break
         number = len(numbers)
-    found: dict[object, list[Digest]] = {}
-    for entry in ordered:
-        found.setdefault(kinds[entry.rank.rank], []).append(entry)
-    return list(found.values())
+    return list(grouped((kinds[entry.rank.rank], entry) for entry in ordered).values())
 
 
 def lane(members: Sequence[Digest], recording: Recording, assumed: Collection[int]) -> Lane:

@@ -13,6 +13,7 @@ from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
 from torchrecorder.export.table.alignment import Column, table
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.join import Collective, join
@@ -112,15 +113,11 @@ class Ranks:
             InvalidArgument: An option is unknown or its value invalid.
             LayoutFailed: Graphviz failed or exceeded the time limit.
         """
-        if not {"direction", "rankdir"} & options.keys() and self._sends_messages:
-            options["direction"] = "LR"
-        return self.recording.render(path, **options)
-
-    @property
-    def _sends_messages(self) -> bool:
-        """Whether one lane sends messages to another, as pipeline stages do."""
         inputs = (slot.name for op in self.recording.ops.values() for slot in op.inputs)
-        return not {MESSAGE, GRADIENT_MESSAGE}.isdisjoint(inputs)
+        if {"direction", "rankdir"}.isdisjoint(options):
+            if not {MESSAGE, GRADIENT_MESSAGE}.isdisjoint(inputs):
+                options["direction"] = "LR"
+        return self.recording.render(path, **options)
 
     @suggests_names
     def summary(self, n: int = 20) -> str:
@@ -132,8 +129,6 @@ class Ranks:
         Raises:
             InvalidArgument: *n* is not a positive integer.
         """
-        from torchrecorder.ranks.ranks import summary
-
         check_one("n", n, whole_number(1))
         title = f"{self.name}: {ranks_text(self.ranks)} of {self.world}"
         if self.assumed:
@@ -211,10 +206,7 @@ def _span(ends: tuple[int, int]) -> str:
 
 def _modules(collectives: Sequence[Collective], n: int) -> Iterator[Sequence[str]]:
     """Communication by module, most bytes first."""
-    found: dict[tuple[str, str, str], list[Collective]] = {}
-    for collective in collectives:
-        place = collective.path or MODEL, collective.name, collective.when
-        found.setdefault(place, []).append(collective)
+    found = grouped(((one.path or MODEL, one.name, one.when), one) for one in collectives)
     yield "Module", "Communication", "When", "Times", "Bytes", "Waited", "For"
     order = sorted(found.items(), key=lambda item: -sum(entry.bytes for entry in item[1]))
     for (path, name, when), sent in order[:n]:

@@ -38,35 +38,21 @@ class Sent(NamedTuple):
 
 
 class CommunicationColumns(NamedTuple):
-    """The communications of one process, in run order.
+    """The communications of one process, in run order; what differs by rank is in columns."""
 
-    Attributes:
-        kinds: Each communication without its rank-specific fields.
-        names: The names of the process groups of this process.
-        group: For each, the index of its group in *names*.
-        order: For each, its number in the group.
-        peer: For each, the rank it communicates with; -1 without one.
-        seconds: For each, its duration; NaN if unknown.
-        blocked: For each, the time that the program was blocked by it; NaN if unknown.
-    """
-
-    kinds: tuple[Sent, ...]
-    names: tuple[str, ...]
-    group: array[int]
-    order: array[int]
-    peer: array[int]
-    seconds: array[float]
-    blocked: array[float]
+    kinds: tuple[Sent, ...]  # without these fields
+    names: tuple[str, ...]  # of the process groups of this process
+    group: array[int]  # the index in *names*
+    order: array[int]  # the number in the group
+    peer: array[int]  # the rank it communicates with; -1 without one
+    seconds: array[float]  # its duration; NaN if unknown
+    blocked: array[float]  # the time that it blocked the program; NaN if unknown
 
     @staticmethod
     def from_columns(
         kinds: tuple[Sent, ...], rank: Rank, *columns: Sequence[Any]
     ) -> CommunicationColumns:
-        """The communications of *rank*, of these *kinds*, from the columns in `RANK_COLUMNS`.
-
-        Raises:
-            InvalidRecording: The columns differ in length, or do not fit to *rank*.
-        """
+        """The communications of *rank*; raises InvalidRecording if the *columns* do not fit."""
         if {len(column) for column in columns} != {len(kinds)}:
             raise InvalidRecording("communications: its columns differ in length")
         places = {group.name: place for place, group in enumerate(rank.groups)}

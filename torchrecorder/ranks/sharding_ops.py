@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from types import MappingProxyType
 
 from torchrecorder.events import (
     CALLED, MODES, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
@@ -46,7 +45,7 @@ def without_sharding_ops(recording: Recording) -> Recording:
     }
     return replace(
         recording,
-        scopes=MappingProxyType({
+        scopes={
             scope.id: scope.replace(
                 parent=home[scope.parent],
                 call=scope.call - before.get(scope.module, 0),
@@ -54,27 +53,27 @@ def without_sharding_ops(recording: Recording) -> Recording:
                 outputs=bypass.slots(scope.outputs),
             )
             for scope in recording.scopes.values() if scope.id not in empty
-        }),
-        modules=MappingProxyType({
+        },
+        modules={
             module.id: module.replace(
                 calls=tuple(call for call in module.calls if call not in empty)
             )
             for module in recording.modules.values()
-        }),
-        ops=MappingProxyType({
+        },
+        ops={
             op.id: op.replace(scope=home[op.scope], inputs=bypass.slots(op.inputs, every=True))
             for op in recording.ops.values() if op.id not in removed
-        }),
-        values=MappingProxyType({
+        },
+        values={
             value.id: value.replace(producer=None if value.producer in removed else value.producer)
             for value in recording.values.values()
-        }),
-        grad_nodes=MappingProxyType({
+        },
+        grad_nodes={
             grad.id: grad.replace(
                 owner=None if grad.owner in removed else grad.owner, scope=home[grad.scope]
             )
             for grad in recording.grad_nodes.values()
-        }),
+        },
         outputs=bypass.slots(slot for slot in recording.outputs if slot.value not in unused),
         backward_runs=tuple(run for run in recording.backward_runs if run.run not in runs),
         grad_runs=tuple(run for run in recording.grad_runs if run.run not in runs),
@@ -83,13 +82,13 @@ def without_sharding_ops(recording: Recording) -> Recording:
             item._replace(op=None if item.op in removed else item.op, scope=home[item.scope])
             for item in recording.communications
         ),
-        measured=MappingProxyType({
-            quantity: MappingProxyType({
+        measured={
+            quantity: {
                 node: amount for node, amount in found.items()
                 if node not in removed and node not in empty
-            })
+            }
             for quantity, found in recording.measured.items()
-        }),
+        },
     )
 
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from types import MappingProxyType
 from typing import NamedTuple
 
 from torchrecorder.events import NO_STORAGE, FunctionId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.calls_around import CallsAround, Chain
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
@@ -24,17 +24,11 @@ Path = tuple[str, ...]
 
 
 class _NewParent(NamedTuple):
-    """The new position of a scope.
-
-    Attributes:
-        parent: The scope around it.
-        chain: The function calls around it.
-        before: A position in the run order.
-    """
+    """The new position of a scope: the scope and the function calls around it."""
 
     parent: ScopeId | None
     chain: Chain
-    before: float
+    before: float  # a position in the run order
 
 
 def with_first_calls(recording: RecordedRun) -> tuple[RecordedRun, Mapping[str, Chain]]:
@@ -57,9 +51,7 @@ def with_first_calls(recording: RecordedRun) -> tuple[RecordedRun, Mapping[str, 
         for item in numbered if isinstance(item, Scope)
     }
     ops = {item.id: item for item in numbered if isinstance(item, Op)}
-    changed = replace(
-        recording, scopes=MappingProxyType(scopes), ops=MappingProxyType(ops)
-    )
+    changed = replace(recording, scopes=scopes, ops=ops)
     return changed, {scope: place.chain for scope, place in places.items()}
 
 
@@ -125,8 +117,7 @@ class _FirstCalls:
         return len(path)
 
     def _readers(self, scope: ScopeId) -> Iterator[Path]:
-        """The paths of all readers of the tensors that *scope* creates; none if it reads other
-        tensors itself."""
+        """The paths of all readers of what *scope* creates; none if it reads other tensors."""
         recording, ops = self.recording, self.recording.ops
         inside = {*ops_inside(recording, [scope])}
         read = (recording.values[slot.value].producer for op in inside for slot in ops[op].inputs)
@@ -142,13 +133,10 @@ class _FirstCalls:
         yield from map(self.path, found)
 
     @cached_property
-    def _in_memory(self) -> Mapping[int, Sequence[ValueId]]:
+    def _in_memory(self) -> Mapping[int, list[ValueId]]:
         """The values in each storage: each write to a meter is a new value."""
-        found: dict[int, list[ValueId]] = {}
-        for value in self.recording.values.values():
-            if value.storage != NO_STORAGE:
-                found.setdefault(value.storage, []).append(value.id)
-        return found
+        values = self.recording.values.values()
+        return grouped((one.storage, one.id) for one in values if one.storage != NO_STORAGE)
 
     def _path(self, item: str) -> Path:
         scope = self.scopes.get(ScopeId(item))

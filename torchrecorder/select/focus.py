@@ -11,21 +11,12 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 
 import networkx as nx
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    STORED,
-    Communication,
-    GradId,
-    GraphBreak,
-    OpId,
-    Role,
-    ScopeId,
-    Slot,
-    ValueId,
+    STORED, Communication, GradId, GraphBreak, OpId, Role, ScopeId, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names
@@ -87,11 +78,7 @@ class Focus:
 
 
 def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
-    """The outermost scopes whose path matches *pattern*; if there are none, those whose class does.
-
-    Raises:
-        InvalidArgument: No scope matches.
-    """
+    """The outermost scopes whose path, or else class, matches *pattern*; raises if none does."""
     scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
     found = [scope for scope in scopes if fnmatchcase(scope.path, pattern)]
     found = found or [scope for scope in scopes if fnmatchcase(scope.cls, pattern)]
@@ -131,10 +118,9 @@ def _reached(recording: RecordedRun, graph: nx.MultiDiGraph, name: str) -> set[O
 
 
 def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
-    """The ops that compute inputs of *kept* ops from parameters and buffers only.
+    """The ops that compute inputs of *kept* ops from parameters and buffers only, as a reshape.
 
-    An example is a scale that is reshaped before a multiplication. Only ops in or below the scope
-    that reads the result count: a network may begin with a parameter.
+    Only ops in or below the scope of the reader count: a network may begin with a parameter.
     """
     alone: set[OpId] = set()
     for op in recording.ops.values():
@@ -181,8 +167,7 @@ def _named(recording: RecordedRun, name: str) -> list[ValueId]:
 
 
 class _Selection:
-    """Builds the recording of a subset of the ops, and of the scopes *shown*, which may be empty;
-    *roots* are at the top."""
+    """The recording of the *kept* ops and of the scopes *shown*; *roots* are at the top."""
 
     def __init__(
         self,
@@ -204,18 +189,16 @@ class _Selection:
         values = self._values(inputs)
         return replace(
             self.whole,
-            scopes=MappingProxyType(self.scopes),
-            modules=MappingProxyType(
-                {
-                    module.id: module.replace(
-                        calls=tuple(call for call in module.calls if call in self.scopes)
-                    )
-                    for module in self.whole.modules.values()
-                }
-            ),
-            ops=MappingProxyType(self.ops),
-            values=MappingProxyType(values),
-            grad_nodes=MappingProxyType(grads),
+            scopes=self.scopes,
+            modules={
+                module.id: module.replace(
+                    calls=tuple(call for call in module.calls if call in self.scopes)
+                )
+                for module in self.whole.modules.values()
+            },
+            ops=self.ops,
+            values=values,
+            grad_nodes=grads,
             inputs=inputs,
             outputs=outputs,
             grad_runs=tuple(run for run in self.whole.grad_runs if run.grad in grads),
@@ -263,10 +246,7 @@ class _Selection:
         }
 
     def _inputs(self) -> tuple[Slot, ...]:
-        """Values from outside, with the names of the arguments of the scope or of their producers.
-
-        Updated weights and buffers are no inputs: they belong to their modules.
-        """
+        """Values from outside with their arguments' or producers' names; no weights and buffers."""
         scopes, values = self.whole.scopes, self.whole.values
         given = {slot.value: slot.name for root in self.roots for slot in scopes[root].inputs}
         read = (slot.value for op in self.ops.values() for slot in op.inputs)

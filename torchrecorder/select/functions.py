@@ -9,22 +9,14 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count, groupby
-from types import MappingProxyType
 from typing import NamedTuple
 
 from torchrecorder.events import (
-    FUNCTION,
-    SUM,
-    FunctionId,
-    OpKind,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    SourceLine,
-    ValueId,
+    FUNCTION, SUM, FunctionId, OpKind, ScopeId, ScopeKind, Slot, SourceLine, ValueId,
 )
 from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.running_sums import sums_at_once
@@ -35,8 +27,7 @@ MAX_DIRECT_OPS = 25
 
 
 class NewScope(NamedTuple):
-    """A new scope before its contents are known; its *path* if that does not follow from its
-    name."""
+    """A new scope without its contents; *path* if that does not follow from its name."""
 
     kind: ScopeKind
     cls: str
@@ -48,8 +39,7 @@ class NewScope(NamedTuple):
         self, inside: Sequence[Scope | Op], first: Scope | Op, name: ScopeId,
         parent: ScopeId | None, path: str,
     ) -> Scope:
-        """The scope of this id around the items *inside*, at the position of the *first* of them;
-        *path* is that of its parent. Its inputs and outputs are missing."""
+        """The scope around *inside*, at the place of *first*; *path* is that of its parent."""
         own = f"{path}.{self.name}" if path else self.name
         known = [item.seconds for item in inside if item.seconds is not None]
         seconds, failed = sum(known), any(item.failed for item in inside)
@@ -86,22 +76,16 @@ class WithFunctions:
 
 
 class _Grouping:
-    """Finds the calls that become scopes, and the contents of each.
-
-    Attributes:
-        most: Scopes with more operations are grouped.
-        added: The new scopes: of calls, of parts of the step of an optimizer, and of sums.
-        parent: The new parent of each new scope, and of each op and scope directly in one.
-    """
+    """Finds the calls that become scopes, and their contents, where more than *most* ops are."""
 
     def __init__(self, old: RecordedRun, most: int) -> None:
         self.old, self.made_before = with_first_calls(old)
         old = self.old
         self.most = most
         self.calls_around = CallsAround(old)
-        self.added: dict[ScopeId, NewScope] = {}
+        self.added: dict[ScopeId, NewScope] = {}  # for calls, parts of optimizer steps, and sums
         self.first: dict[str, list[ScopeId]] = {}
-        self.parent: dict[str, ScopeId | None] = {}
+        self.parent: dict[str, ScopeId | None] = {}  # of new scopes, and of what is in them
         for scope, inside in old.children.items():
             if len(inside) > most and self._drawn_ops(inside) > most:
                 self._group(scope, inside, self._depth(scope))
@@ -121,11 +105,9 @@ class _Grouping:
         return len(self.calls_around.chain(scope))
 
     def _chain(self, item: Scope | Op) -> Chain:
-        """The function calls around an item. For an item that loads a batch, those that its readers
-        share.
+        """The function calls around an item; for one that loads a batch, those of its readers.
 
-        Many programs load a batch ahead, in the function that returns the previous one. Items that
-        load a batch that nothing reads are in no group.
+        Many programs load a batch ahead, in the function that returns the previous one.
         """
         if item.id in self.made_before:
             return self.made_before[item.id]
@@ -164,11 +146,8 @@ class _Grouping:
     def _group(self, around: ScopeId | None, items: Sequence[Scope | Op], depth: int) -> None:
         """Group *items*, which are in a scope and *depth* calls, by the next call."""
         drawn = sum(map(self._is_drawn, items))
-        members: dict[FunctionId, list[Scope | Op]] = {}
-        for item in items:
-            chain = self._chain(item)
-            if len(chain) > depth:
-                members.setdefault(chain[depth], []).append(item)
+        chains = ((self._chain(item), item) for item in items)
+        members = grouped((calls[depth], item) for calls, item in chains if len(calls) > depth)
         for call, inside in members.items():
             shown = sum(map(self._is_drawn, inside))
             if shown == drawn:  # equal to the scope around it
@@ -181,8 +160,7 @@ class _Grouping:
     def _group_updates(self, step: Scope, items: Sequence[Scope | Op]) -> None:
         """Group the optimizer's own operations between calls in its *step*, if there are any.
 
-        Only these have the source line of the step. If the recording began inside a closure, what
-        the closure computes is in no function call either.
+        Only these have the source line of the step: a closure may be in no function call either.
         """
         depth = self._depth(step.id)
 
@@ -240,7 +218,7 @@ class _Grouping:
             else scope
             for scope in nested.scopes.values()
         }
-        return replace(nested, scopes=MappingProxyType(scopes))
+        return replace(nested, scopes=scopes)
 
     def _scopes(self) -> Iterator[Scope]:
         """All scopes in run order; a new scope comes before its first item."""
@@ -292,12 +270,8 @@ def nested_in(
         grad.id: grad.replace(scope=parent[grad.owner]) if grad.owner in parent else grad
         for grad in recording.grad_nodes.values()
     }
-    return replace(
-        recording,
-        scopes=MappingProxyType({scope.id: scope for scope in scopes}),
-        ops=MappingProxyType(ops),
-        grad_nodes=MappingProxyType(grads),
-    )
+    added = {scope.id: scope for scope in scopes}
+    return replace(recording, scopes=added, ops=ops, grad_nodes=grads)
 
 
 def free(name: ScopeId, taken: Container[ScopeId]) -> Iterator[ScopeId]:

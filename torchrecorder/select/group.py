@@ -205,8 +205,7 @@ def _between(
     items: Sequence[Scope | Op],
     others: Collection[str],
 ) -> Iterator[Op]:
-    """The ops directly in *parent* that read a result of *items*, or of such an op, and whose
-    results only *items* and such ops read. *others* are not moved."""
+    """The ops in *parent* that read *items*, and that only *items* or such ops read."""
     inside = _ops_in(recording, items)
     given = {slot.value for slot in recording.outputs}
     ops = [
@@ -277,8 +276,7 @@ class _Gathered:
                 yield Slot(name, value)
 
     def _outputs(self) -> Iterator[Slot]:
-        """Values used outside the group: outputs of the model first, then the others, latest
-        first."""
+        """Values used outside: outputs of the model first, then the others, latest first."""
         given = {slot.value: number for number, slot in enumerate(self.old.outputs)}
         back = self._coming_back()
         used = [

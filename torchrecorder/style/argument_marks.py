@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.views.bundles import ROLES, Bundle, FlowKind
 from torchrecorder.views.view import Arrow, View
@@ -45,23 +46,18 @@ CHOICE = {"condition": "if", "self": "then", "input": "then", "other": "else"}
 
 
 class Mark(NamedTuple):
-    """A mark at the head of a line.
+    """A mark at the head of a line."""
 
-    Attributes:
-        text: The small name; may be empty.
-        place: The index of the argument; negative if the mark is always drawn.
-    """
-
-    text: str = ""
-    place: int = -1
+    text: str = ""  # the small name
+    place: int = -1  # the index of the argument; negative if the mark is always drawn
 
 
 def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
     """The marks of lines, by index."""
-    entering: dict[str, list[int]] = {}
-    for number, bundle in enumerate(drawn):
-        if not view.backward and bundle.flow is FlowKind.TENSOR:
-            entering.setdefault(bundle.first.head, []).append(number)
+    entering = grouped(
+        (bundle.first.head, number) for number, bundle in enumerate(drawn)
+        if not view.backward and bundle.flow is FlowKind.TENSOR
+    )
     found: dict[int, Mark] = {}
     for head, numbers in entering.items():
         name, slots = _name_and_slots(view, head)
@@ -126,10 +122,11 @@ class _MarkedArguments:
             and self.names[0] not in SHORT
         )
         self.index: dict[str, int] = {}
-        self.of_value: dict[ValueId | None, list[str]] = {}
-        for place, slot in enumerate(slots):
-            self.index.setdefault(slot.name, place)
-            self.of_value.setdefault(slot.value, []).append(slot.name)
+        for place, name in enumerate(names):
+            self.index.setdefault(name, place)
+        self.of_value: dict[ValueId | None, list[str]] = grouped(
+            (slot.value, slot.name) for slot in slots
+        )
 
     def mark(self, bundle: Bundle) -> Mark:
         """The mark of the line of *bundle* into the op or module."""

@@ -83,12 +83,7 @@ def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def as_written(field: str, given: object) -> dict[str, str]:
-    """The attributes in one field of a style, as strings.
-
-    Raises:
-        InvalidArgument: They are not a mapping, Graphviz has no such attribute there, or a value
-            is invalid.
-    """
+    """The attributes in one field of a style, as strings; raises InvalidArgument for others."""
     if not isinstance(given, Mapping):
         raise InvalidArgument(
             f'{field} must map names to values, {{"penwidth": "2"}}, not {shown(given)}'

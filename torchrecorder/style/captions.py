@@ -43,10 +43,7 @@ ROWS = 24
 
 
 class Captions:
-    """The captions of one view.
-
-    Boxes in *repeated* clusters stand for several calls.
-    """
+    """The captions of one view. Boxes in *repeated* clusters stand for several calls."""
 
     def __init__(self, view: View, style: Style, repeated: Collection[str] = ()) -> None:
         self.repeated = repeated

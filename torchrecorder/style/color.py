@@ -54,10 +54,7 @@ def _in_scheme(name: str, scheme: str) -> bool:
 
 
 def listed(text: str, scheme: str = "") -> str | None:
-    """Colors separated by colons, with ``#rgb`` expanded; None if one is invalid.
-
-    In a list, a fraction may follow each color, ``"red;0.3:blue"``.
-    """
+    """Colors separated by colons, maybe with fractions, ``"red;0.3:blue"``; None for others."""
     several, found = ":" in text, []
     for part in text.split(":"):
         weight = _WEIGHT.search(part) if several else None

@@ -56,8 +56,7 @@ class ColorScale:
         return (min(0.0, *shown) if counts else min(shown)), max(shown)
 
     def look(self, box: Box, look: Look) -> Look:
-        """*look* with the color for the number of the box, or the color of the paper without a
-        number."""
+        """*look* in the color for the number of the box; unfilled without a number."""
         number = self.found.get(box.id)
         if number is None:
             return self.theme.unfilled(look)

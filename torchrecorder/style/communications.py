@@ -41,9 +41,7 @@ class CommunicationCaptions:
                 self._own.setdefault(called, []).append(communication)
 
     def closed(self, members: Iterable[str]) -> list[str]:
-        """The communication in a closed scope: that of the outermost of its *members*, one for each
-        repeat.
-        """
+        """The communication in the outermost scopes of a box's *members*, one for each repeat."""
         if not self._inside:
             return []
         found = [ScopeId(member) for member in members if member in self.recording.scopes]
@@ -54,16 +52,13 @@ class CommunicationCaptions:
         return self._usual(self._inside, outermost)
 
     def open(self, cluster: Cluster) -> list[str]:
-        """Communication directly in an open scope, and in all that are folded with it, outside of
-        ops."""
+        """Communication directly in an open scope, and all folded with it, outside of ops."""
         return self._usual(self._own, [*map(ScopeId, cluster.calls or (cluster.id,))])
 
     def _usual(
         self, sent: Mapping[ScopeId, list[Communication]], scopes: Sequence[ScopeId]
     ) -> list[str]:
-        """The messages of most *scopes* that send any, and how many scopes send each kind: in the
-        last line if it is the same number, else behind each.
-        """
+        """The messages of most *scopes* that send any, and how many scopes send each kind."""
         if sent.keys().isdisjoint(scopes):
             return []
         kinds = [_by_kind(sent.get(scope, ()), self.purposes) for scope in scopes]

@@ -41,20 +41,14 @@ ACTIVATIONS = {
 
 
 class Layer(NamedTuple):
-    """One layer inside a closed module.
+    """One layer inside a closed module: its family and its caption."""
 
-    Attributes:
-        family: Its family; only ``weights``, ``norm`` and ``activation`` make a caption.
-        text: Its caption.
-    """
-
-    family: str
+    family: str  # only weights, norm and activation make a caption
     text: str
 
 
 class Composites:
-    """Captions of container modules: their contents in one line. *cls* returns the displayed class
-    of a module."""
+    """Captions of containers: their contents in one line; *cls* gives the displayed class."""
 
     def __init__(self, recording: RecordedRun, cls: Callable[[Scope], str]) -> None:
         self.recording = recording
@@ -62,8 +56,7 @@ class Composites:
 
     @cached_property
     def active(self) -> set[str]:
-        """The scopes and ops with an effect, unlike an identity, dropout in evaluation mode, or the
-        counter of a batch norm."""
+        """The scopes and ops with an effect, unlike identities and dropout in evaluation mode."""
         recording = self.recording
         values, modules = recording.values, recording.modules.values()
         stored = {values[slot.value].storage for module in modules for slot in module.buffers}

@@ -29,31 +29,26 @@ MAX_LINE_LENGTH = 34
 class DiffCaption:
     """The text about the difference of one node.
 
-    Attributes:
-        own: Lines about itself.
-        inside: For a closed module, lines about its contents.
-        former: Its name in the first run, if that was different.
-        pieces: Pieces of the other lines of a closed module, each with what takes its place, such
-            as ``"2 → 3 × BasicBlock"`` for ``"3 × BasicBlock"``.
+    *pieces* of the other lines of a closed module are replaced, such as ``"3 × BasicBlock"`` by
+    ``"2 → 3 × BasicBlock"``.
     """
 
     own: tuple[str, ...] = ()
-    inside: tuple[str, ...] = ()
-    former: str = ""
+    inside: tuple[str, ...] = ()  # about the contents of a closed module
+    former: str = ""  # the other name in the first run
     pieces: Mapping[str, str] = field(default_factory=dict)
 
 
 def captioned(
     label: tuple[Text, ...], siblings: Iterable[DiffCaption], closed: bool
 ) -> tuple[Text, ...]:
-    """*label* with the difference of all *siblings* in one box or frame, which is the same for
-    all."""
+    """*label* with the difference that all *siblings* in one box or frame have."""
     told = list(siblings)
     if not told:
         return label
-    first, former = told[0], tuple(caption.former for caption in told)
+    first, former = told[0], tuple(caption.former for caption in told if caption.former)
     lines = [line for line in first.own if all(line in caption.own for caption in told)]
-    lines += _was(former)
+    lines += [f"was {labels.names(former)}"] if former else []
     if closed:
         pieces = {
             piece: other for piece, other in first.pieces.items()
@@ -62,12 +57,6 @@ def captioned(
         label = tuple(_replaced(text, pieces) for text in label)
         lines += (line for line in first.inside if all(line in each.inside for each in told))
     return (*label, *(Text(labels.shorten(line, MAX_LINE_LENGTH)) for line in lines[:MAX_LINES]))
-
-
-def _was(former: tuple[str, ...]) -> Iterator[str]:
-    names = tuple(filter(None, former))
-    if names:
-        yield f"was {labels.names(names)}"
 
 
 def _replaced(text: Text, pieces: Mapping[str, str]) -> Text:
@@ -93,23 +82,14 @@ WORDS = {"added": "added", "removed": "removed", "": "different"}
 
 @dataclass(frozen=True)
 class DiffColors:
-    """Colors the differences; everything else is pale.
+    """Colors the differences; everything else is pale."""
 
-    Attributes:
-        marks: The differences of scopes, ops and values, by id: ``"added"``, ``"removed"`` or more.
-        removed: The removed inputs, as pairs of value and op.
-        added: The added inputs, as pairs of value and op.
-        notes: Texts about the differences, by id; shown by pages.
-        summary: Lines below the legend.
-        captions: Returns the text about the difference of a box or frame, by id.
-    """
-
-    marks: Mapping[str, str]
-    removed: Collection[tuple[str, str]]
+    marks: Mapping[str, str]  # of scopes, ops and values, by id: "added", "removed" or others
+    removed: Collection[tuple[str, str]]  # inputs, as pairs of value and op
     added: Collection[tuple[str, str]]
-    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    summary: tuple[str, ...] = ()
-    captions: Callable[[str], DiffCaption | None] = lambda node: None
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # for pages, by id
+    summary: tuple[str, ...] = ()  # lines below the legend
+    captions: Callable[[str], DiffCaption | None] = lambda node: None  # of a box or frame, by id
 
     def style(self, style: Style) -> Style:
         """*style* with these marks, applied after its own ``finish``."""
@@ -190,8 +170,7 @@ class DiffColors:
         return replace(shape, label=captioned(shape.label, told, closed=True))
 
     def _framed(self, group: Group, cluster: Cluster, view: View, theme: Theme) -> Group:
-        """The frame of a cluster in the color of its mark, with its own difference. The former name
-        is added only for a single cluster."""
+        """The frame of a cluster in its color, with its difference; folds have no former name."""
         told = self.captions(cluster.id)
         if told is not None:
             around = view.nesting.around(cluster.id)
@@ -220,8 +199,7 @@ class DiffColors:
 
 
 def _counterparts(box: Box, view: View) -> Iterator[str]:
-    """The scope, op or value of *box*, and of the siblings or repeats that it stands for: its
-    members at the same depth in the run with the same class or name."""
+    """The node of *box*, and those of the siblings or repeats that it stands for."""
     kind = _kind(box.id, view.recording)
     if kind is None:
         yield box.id
@@ -255,8 +233,7 @@ def _tinted(look: Look, mark: str, theme: Theme) -> Look:
 
 
 def _outlined(look: Look, mark: str, theme: Theme) -> Look:
-    """*look* in the color of the mark. Removed parts are also dashed, so that they differ without
-    color."""
+    """*look* in the color of the mark; removed parts are dashed, to differ without color too."""
     stroke = mix(HUES.get(mark, HUES[""]), theme.ink, 0.2)
     dash = "dashed" if mark == "removed" else look.dash
     return replace(look, stroke=stroke, dash=dash, width=max(look.width, 1.8))

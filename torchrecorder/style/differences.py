@@ -11,6 +11,7 @@ from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_inactive, without_numbers
@@ -33,18 +34,11 @@ KINDS = ("part", "size", "setting", "wiring")
 
 
 class Facet(NamedTuple):
-    """One difference.
+    """One difference, with a short text about it."""
 
-    Attributes:
-        kind: ``"part"``, ``"size"``, ``"setting"`` or ``"wiring"``.
-        title: Its name.
-        values: One per repeat; may be empty.
-        brief: A short text.
-    """
-
-    kind: str
+    kind: str  # one of `KINDS`
     title: str
-    values: tuple[str, ...]
+    values: tuple[str, ...]  # one per repeat; may be empty
     brief: str
 
 
@@ -95,23 +89,16 @@ class _Repeat:
 
     Relative paths consist of names, or of classes if names are numbers. Consecutive scopes of one
     class have the same path; their contents are compared separately.
-
-    Attributes:
-        classes: The class of the first scope in each place; its own under an empty one.
-        modules: The module of that scope.
-        runs: The number of scopes at each path.
-        ops: The ops directly in the scopes at each path.
-        features: Output sizes from its parameters.
     """
 
     def __init__(self, recording: RecordedRun, scope: ScopeId) -> None:
         self.recording = recording
         self.scope = recording.scopes[scope]
-        self.modules: dict[str, Module] = {}
+        self.modules: dict[str, Module] = {}  # of the first scope in each place, as the class
         self.classes: dict[str, str] = {}
-        self.runs: dict[str, int] = {"": 1}
-        self.ops: dict[str, list[Op]] = {}
-        self.features: set[int] = set()
+        self.runs: dict[str, int] = {"": 1}  # the number of scopes at each path
+        self.ops: dict[str, list[Op]] = {}  # directly in the scopes at each path
+        self.features: set[int] = set()  # output sizes from its parameters
         self._walk()
 
     def _walk(self) -> None:
@@ -231,13 +218,11 @@ def _other_ops(repeats: Sequence[_Repeat], apart: Collection[str]) -> Iterator[F
         )
         for repeat in repeats
     ]
-    found: dict[tuple[bool, ...], list[str]] = {}
-    for name in dict.fromkeys(name for count in counts for name in count):
-        there = tuple(name in count for count in counts)
-        if not all(there):
-            found.setdefault(there, []).append(name)
+    every = dict.fromkeys(name for count in counts for name in count)
+    found = grouped((tuple(name in count for count in counts), name) for name in every)
     for there, names in found.items():
-        yield _present("part", _listed(sorted(names, key=lambda name: name in RESHAPES)), there)
+        if not all(there):
+            yield _present("part", _listed(sorted(names, key=lambda name: name in RESHAPES)), there)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -264,9 +249,7 @@ def _sizes(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
         yield from _differing("size", "size", sizes)
 
 
-def _settings(
-    repeats: Sequence[_Repeat], again: Collection[str], widths: bool
-) -> Iterator[Facet]:
+def _settings(repeats: Sequence[_Repeat], again: Collection[str], widths: bool) -> Iterator[Facet]:
     """Hyperparameters; one line per name if its modules change together."""
     found: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for place in repeats[0].modules:
@@ -330,8 +313,7 @@ def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
 
 
 def _surroundings(repeats: Sequence[_Repeat], made: Collection[ValueId]) -> Iterator[Facet]:
-    """Arguments from outside that only some siblings have, or with several sources. The siblings
-    together *made* the other tensors."""
+    """Arguments that only some siblings have or with several sources, not *made* by siblings."""
     arguments = [_arguments(repeat.scope) for repeat in repeats]
     for name in dict.fromkeys(name for item in arguments for name in item):
         values = [item.get(name, ()) for item in arguments]

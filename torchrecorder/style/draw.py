@@ -19,11 +19,7 @@ from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
 from torchrecorder.style.line_labels import (
-    WITH_SHAPE,
-    circles,
-    encircled,
-    line_labels,
-    line_tooltip,
+    WITH_SHAPE, circles, encircled, line_labels, line_tooltip,
 )
 from torchrecorder.style.loops import feedback, next_round
 from torchrecorder.style.merge_captions import result, same
@@ -36,8 +32,7 @@ from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
 class ErrorMarkers:
-    """Marks the boxes in which the first NaN or infinity appeared, forward or backward, and the
-    operations that made a backward pass fail."""
+    """Marks the boxes with the first NaN or infinity, and the ops that made backward fail."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -77,10 +72,7 @@ class ErrorMarkers:
         return f", {call}" if call else f" in {place}" if place else ""
 
     def look(self, box: Box, look: Look, theme: Theme, *, heated: bool = False) -> Look:
-        """*look*, or the look of a failure if the box has a mark.
-
-        If the fill shows a number (*heated*), only the outline is marked.
-        """
+        """*look*, marked if something failed; if the fill shows a number, only its outline."""
         if not self.lines(box):
             return look
         mark = theme.looks["failed"]
@@ -243,9 +235,7 @@ def _nothing(style: Style) -> Shape:
     return Shape("nothing", None, label, look, "", kind="note", name="nothing was recorded")
 
 
-def _groups(
-    view: View, style: Style, captions: Captions, graphs: GraphMarks
-) -> Iterator[Group]:
+def _groups(view: View, style: Style, captions: Captions, graphs: GraphMarks) -> Iterator[Group]:
     depth = view.nesting.depth
     for cluster in view.clusters.values():
         scope = view.recording.scopes.get(ScopeId(cluster.id))
@@ -265,9 +255,7 @@ def _groups(
         )
 
 
-def _group_look(
-    view: View, style: Style, graphs: GraphMarks, cluster: Cluster, depth: int
-) -> Look:
+def _group_look(view: View, style: Style, graphs: GraphMarks, cluster: Cluster, depth: int) -> Look:
     theme = style.theme
     scope = view.recording.scopes.get(ScopeId(cluster.id))
     if scope is None and not is_block(cluster.id):
@@ -293,11 +281,7 @@ def dashed(look: Look) -> Look:
 
 
 def _lines(
-    view: View,
-    style: Style,
-    graphs: GraphMarks,
-    drawn: Sequence[Bundle],
-    texts: Mapping[int, str],
+    view: View, style: Style, graphs: GraphMarks, drawn: Sequence[Bundle], texts: Mapping[int, str]
 ) -> Iterator[Line]:
     marks, side = argument_marks(view, drawn), view.recording.side_values
     for number, bundle in enumerate(drawn):

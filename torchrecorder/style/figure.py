@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from torchrecorder.checks import FROM_0, Check, check, check_one, one_of
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.style.attributes import warn_unknown
 from torchrecorder.style.color import COLOR
 from torchrecorder.style.paper import Paper
@@ -130,10 +131,9 @@ class Group:
 
 def nested(items: Iterable[Shape | Group]) -> Iterator[tuple[int, Shape | Group | None]]:
     """Shapes and groups with their depth, each after its group; None ends a group."""
-    inside: dict[str | None, list[Shape | Group]] = {}
-    for item in items:
-        around = item.group if isinstance(item, Shape) else item.parent
-        inside.setdefault(around, []).append(item)
+    inside = grouped(
+        (item.group if isinstance(item, Shape) else item.parent, item) for item in items
+    )
     waiting: list[tuple[int, Shape | Group | None]] = []
     waiting.extend((0, item) for item in reversed(inside.get(None, [])))
     while waiting:

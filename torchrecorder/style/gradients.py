@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import GradId, Gradient
-from torchrecorder.graph.nodes import GradNode, GradRun
+from torchrecorder.graph.mappings import grouped
+from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.figure import Text
@@ -16,14 +17,11 @@ class GradCaptions:
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
-        self.runs: dict[GradId, list[GradRun]] = {}
-        for ran in recording.grad_runs:
-            self.runs.setdefault(ran.grad, []).append(ran)
+        self.runs = grouped((ran.grad, ran) for ran in recording.grad_runs)
         self.several = len({ran.run for ran in recording.grad_runs}) > 1
 
     def lines(self, grad: GradNode, members: Iterable[str]) -> Iterator[Text]:
-        """The name, and the position in run order; for a fold, the first to the last position of
-        *members*."""
+        """The name, and the place in run order; for a fold, the first to the last of *members*."""
         yield Text(grad.name, "title")
         found = (ran for member in members for ran in self.runs.get(GradId(member), ()))
         runs = [

@@ -146,12 +146,9 @@ ITEM = re.compile(r"\s*((?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\])+)\s*(?:,|$)")
 
 @lru_cache(maxsize=4096)
 def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
-    """The important hyperparameters as short texts: ``("64 → 128", "3×3", "stride 2")``.
+    """The first hyperparameters of an ``extra_repr()``: ``("64 → 128", "3×3", "stride 2")``.
 
-    Args:
-        cls: Class name, which defines the meaning of unnamed numbers.
-        detail: The result of ``extra_repr()``.
-        limit: Maximum number.
+    *cls* is the name of the class, which defines the meaning of unnamed numbers.
     """
     plain, named = split(SCALAR.sub(_number, detail))
     message = map(_rounded, (*_flow(cls, plain, named), *_worded(cls, named)))
@@ -273,8 +270,7 @@ def _short_text(cls: str, name: str, text: str, kernel: str) -> str:
 
 
 def _pieces(title: str, text: str) -> str:
-    """*split size 4*, *split sizes 4, 4, 1* or, in few letters, *sizes 512, 512, 64*; for places
-    to cut, *at 4, 8*."""
+    """*split size 4*, *split sizes 4, 4, 1*, shorter *sizes 512, 64*; for places, *at 4, 8*."""
     if title == "sections" and text.startswith("("):
         return f"at {text.strip('(,)')}"
     plain = unify(text, ", ")

@@ -81,8 +81,7 @@ def value(tensor: Value, usual: str = "float32") -> str:
 
 
 def alike(text: str, number: int) -> str:
-    """The text for several equal tensors, from the *text* of one: ``2 tensors of 3×4``, ``2
-    scalars``."""
+    """The text for several equal tensors: ``2 tensors of 3×4``, ``2 scalars``."""
     if text.startswith("scalar"):
         return f"{number} scalars{text.removeprefix('scalar')}"
     if text.startswith("gradient "):
@@ -126,8 +125,7 @@ def shorten(text: str, limit: int = 48) -> str:
 
 
 def first_sentences(text: str, limit: int) -> str:
-    """*text*, cut after its first sentences if it is longer than *limit* and they fill half of
-    that."""
+    """*text*, cut after its first sentences if they fill half of *limit*, else in the middle."""
     if len(text) <= limit:
         return text
     ends = re.finditer(r"[.!?](?=\s)|\S(?=\s*\n)", text[: limit - 1])
@@ -159,8 +157,7 @@ def names(siblings: tuple[str, ...]) -> str:
 
 
 def _apart(siblings: Sequence[str]) -> str:
-    """Names that differ in one number, if these numbers are not consecutive: all of a few names,
-    otherwise as many as show their distance. Empty for other names."""
+    """Names that differ in one number, if those are not consecutive; empty for other names."""
     split = [_DIGITS.split(name) for name in siblings]
     if len({*map(len, split)}) > 1:
         return ""
@@ -219,8 +216,7 @@ def several(values: tuple[str, ...]) -> str:
 
 
 def _range(numbers: Sequence[str]) -> str:
-    """The first and last of monotonic numbers or slices; otherwise the smallest and largest
-    number."""
+    """The ends of monotonic numbers or slices; otherwise the smallest and largest number."""
     if ":" in "".join(numbers):
         return numbers[0] if len({*numbers}) == 1 else f"{numbers[0]} … {numbers[-1]}"
     low, high = min(numbers, key=float), max(numbers, key=float)

@@ -10,6 +10,7 @@ from typing import Union
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, NO_STORAGE, OpId, Slot, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.style import labels
@@ -17,12 +18,7 @@ from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.style.merge_captions import first_to_last, same
 from torchrecorder.views.bundles import (
-    FLOW_OF,
-    MAX_SINGLE_ARROWS,
-    Bundle,
-    FlowKind,
-    is_gradient,
-    values_of,
+    FLOW_OF, MAX_SINGLE_ARROWS, Bundle, FlowKind, is_gradient, values_of,
 )
 from torchrecorder.views.tensors import in_each
 from torchrecorder.views.view import Arrow, BoxKind, View
@@ -38,8 +34,7 @@ def is_symbol(view: View, box: str) -> bool:
 
 
 def circles(view: View, captioned: Collection[str]) -> dict[str, str]:
-    """The names of operations that can be circles, by box. Boxes in *captioned* show their outputs
-    in their captions."""
+    """The names of operations drawn as circles, by box; boxes in *captioned* show outputs."""
     reads = Counter(arrow.head for arrow in view.arrows)
     return {
         box.id: view.recording.ops[OpId(box.id)].name
@@ -49,22 +44,14 @@ def circles(view: View, captioned: Collection[str]) -> dict[str, str]:
     }
 
 
-def encircled(
-    label: tuple[Text, ...], look: Look, name: str
-) -> tuple[tuple[Text, ...], Look]:
+def encircled(label: tuple[Text, ...], look: Look, name: str) -> tuple[tuple[Text, ...], Look]:
     """The label and look of *box*: those of a circle if its label has nothing but the *name*."""
     if [text.text for text in label] != [name]:
         return label, look
     return (Text(SYMBOLS[name], "title"),), replace(look, outline="circle")
 
 
-WITH_SHAPE = (
-    BoxKind.INPUT,
-    BoxKind.PARAMETER,
-    BoxKind.BUFFER,
-    BoxKind.CONSTANT,
-    BoxKind.TENSOR,
-)
+WITH_SHAPE = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT, BoxKind.TENSOR)
 """Kinds of boxes that show the shape of their tensor: lines do not repeat it."""
 
 STORED_BOXES = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
@@ -114,12 +101,9 @@ def _repeated(
 ) -> list[int]:
     """The indices of labels that only repeat the shape of all inputs of their tail.
 
-    A tensor keeps its label if several boxes read it, unless it is a sum or product, and if it is
-    one of several results.
+    A tensor that several boxes read keeps its label, unless it is a sum or product.
     """
-    labeled: dict[str, list[int]] = {}
-    for number in texts:
-        labeled.setdefault(drawn[number].first.tail, []).append(number)
+    labeled = grouped((drawn[number].first.tail, number) for number in texts)
     readers: dict[str, set[str]] = {}
     read: dict[str, set[str]] = {}
     for arrow in view.arrows:
@@ -141,11 +125,7 @@ def counted(flow: FlowKind, number: int) -> str:
 
 
 def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], int]:
-    """The number of values of each flow from one repeat of a box to all repeats of its readers.
-
-    The names of weights and gradients tell several repeats apart: a reader after a loop may read
-    those of its last iteration.
-    """
+    """The number of values of each flow from one repeat of a box to all repeats of its readers."""
     found: dict[tuple[str, FlowKind], set[object]] = {}
     folded: set[tuple[str, FlowKind]] = set()
     for bundle in drawn:
@@ -169,15 +149,12 @@ def _numbers(view: View, drawn: Iterable[Bundle]) -> dict[tuple[str, FlowKind], 
 
 
 def _tensor_of(recording: RecordedRun, item: ValueId) -> object:
-    """The name of a weight or gradient, of which each write or repeat has a new value; else its
-    memory."""
+    """The name of a weight or gradient, whose value changes with each write; else its memory."""
     value = recording.values[first_in_memory(recording, item)]
     return value.names or (value.storage if value.storage != NO_STORAGE else item)
 
 
-def _given(
-    recording: RecordedRun, members: Collection[str], flow: FlowKind
-) -> Iterator[ValueId]:
+def _given(recording: RecordedRun, members: Collection[str], flow: FlowKind) -> Iterator[ValueId]:
     """The weights or buffers among *members*, or the gradients that ops among them computed."""
     stored, values = recording.stored, recording.values
     for member in members:
@@ -189,13 +166,8 @@ def _given(
             yield from (output for output in op.outputs if is_gradient(values[output]))
 
 
-def _of_tensors(
-    view: View, bundle: Bundle, captions: Captions, others: Iterable[ValueId]
-) -> str:
-    """The shape on a line; for several tensors, their number and common shape.
-
-    *others* are the tensors that the repeats at its head read instead.
-    """
+def _of_tensors(view: View, bundle: Bundle, captions: Captions, others: Iterable[ValueId]) -> str:
+    """The shape on a line, with the number of tensors; repeats read the *others* instead."""
     by_value = {arrow.value: arrow for arrow in bundle.arrows}
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
     if texts[0]:
@@ -215,19 +187,16 @@ BoxReads = Callable[[str], Mapping[Union[str, None], Sequence[Slot]]]
 
 def _reads(view: View, head: str) -> Mapping[str | None, Sequence[Slot]]:
     """See `BoxReads`; of a box for siblings that differ, those of its instances."""
-    found: dict[str | None, list[Slot]] = {}
     ops, box = view.recording.ops, view.boxes[head]
-    for item in box.instances or box.members:
-        for slot in ops[OpId(item)].inputs if item in ops else ():
-            found.setdefault(view.box_of.get(slot.value), []).append(slot)
-    return found
+    return grouped(
+        (view.box_of.get(slot.value), slot)
+        for item in box.instances or box.members
+        if item in ops for slot in ops[OpId(item)].inputs
+    )
 
 
 def _read_by_repeats(view: View, bundle: Bundle, reads: BoxReads) -> Sequence[ValueId]:
-    """The results of the tail that the repeats at the head of a line read, if these differ.
-
-    If the tail is in a loop, the results of the first iteration.
-    """
+    """The results that repeats at the head read, if these differ; of the first iteration."""
     tail, head = view.boxes[bundle.first.tail], view.boxes[bundle.first.head]
     copies = view.copies(tail)
     if not head.instances and view.copies(head) <= copies:
@@ -249,8 +218,7 @@ def _call_of(view: View, box: str, item: ValueId) -> str | None:
 
 
 def _made_at(recording: RecordedRun, value: ValueId) -> tuple[int, int]:
-    """The position in the run of the op that computed *value*, and the index of the value in its
-    results."""
+    """The run order of the op that computed *value*, and the index in its results."""
     op = recording.ops.get(OpId(recording.values[value].producer or ""))
     return (op.index, op.outputs.index(value)) if op is not None else (-1, 0)
 

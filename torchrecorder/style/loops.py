@@ -20,8 +20,7 @@ MAX_LENGTH = 44
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
-    """The arrows from one iteration of the loop that *drawn* folds to the next; empty if siblings
-    are different modules."""
+    """The arrows to the next iteration of the loop *drawn*; none for different modules."""
     if drawn.count < 2:
         return ()
     return tuple(item for item in drawn.carried if runs_again(view.recording, drawn, item.head))
@@ -38,8 +37,7 @@ def next_round(view: View, back: Iterable[Arrow]) -> str:
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
-    """A text for each value: the name of its argument in the next iteration, or its shape; then the
-    other kinds of tensors."""
+    """For each value the argument in the next iteration, or its shape; then other kinds."""
     flows, kinds = FlowClassifier(view), set[FlowKind]()
     values, names = dict[object, Value](), dict[object, str]()
     for arrow in arrows:
@@ -60,11 +58,7 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
 
 
 def _argument(view: View, arrow: Arrow) -> str:
-    """The argument that receives the value of *arrow*: that of the outermost call around its head,
-    or else of the head.
-
-    The head may be in the first iteration, which reads another value there.
-    """
+    """The argument of the outermost call, else of the head, that receives the value of *arrow*."""
     recording = view.recording
     head = recording.ops.get(OpId(arrow.head)) or recording.scopes.get(ScopeId(arrow.head))
     if head is None:
@@ -78,8 +72,7 @@ def _argument(view: View, arrow: Arrow) -> str:
 
 
 def _in_round(view: View, arrow: Arrow) -> Sequence[ScopeId]:
-    """The scopes around the head of *arrow* that are inside the loop, innermost first: in the
-    innermost fold of both ends, or around the head alone."""
+    """The scopes around the head of *arrow* that are inside the loop, innermost first."""
     tail, head = (view.boxes[end].cluster for end in (arrow.tail, arrow.head))
     common = {*view.nesting.around(tail)}
     folds = (
@@ -108,8 +101,7 @@ def _maker(recording: RecordedRun, value: ValueId) -> object:
 
 
 def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
-    """Whether the *head* of an arrow between iterations of the fold *drawn* is the same module or
-    line of code in each iteration.
+    """Whether *head* is the same module or line of code in each iteration of the fold *drawn*.
 
     Other calls of the module, as in another training step, do not count.
     """

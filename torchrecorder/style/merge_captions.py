@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.tensors import in_each, results
@@ -27,10 +28,7 @@ def together(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """
     if all(item == words[0] for item in words):
         return words[0]
-    found: dict[str, list[str]] = {}
-    for entry in words:
-        for text in entry:
-            found.setdefault(labels.NUMBER.sub("0", text), []).append(text)
+    found = grouped((labels.NUMBER.sub("0", text), text) for entry in words for text in entry)
     return tuple(
         _joined(texts) + f" in {len(texts)} of {len(words)}" * (len(texts) < len(words))
         for texts in found.values()
@@ -77,8 +75,7 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
 
 
 def _of_first(recording: RecordedRun, item: str, value: ValueId) -> ValueId:
-    """The output of *item*, the first of equal siblings, that corresponds to *value* of another
-    one."""
+    """The output of *item*, the first of equal siblings, for *value* of another one."""
     own = results(recording, item)
     if not own or value in own:
         return value
@@ -103,7 +100,6 @@ def _form(recording: RecordedRun, item: str) -> tuple[object, str]:
 
 
 def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:
-    """The index of a value among the results of an op or scope; if it is no result, their
-    number."""
+    """The index of a value among the results of an op or scope; their number for others."""
     found = results(recording, item)
     return found.index(value) if value in found else len(found)

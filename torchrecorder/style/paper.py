@@ -46,21 +46,13 @@ ADVICE = (
 
 @dataclass(frozen=True)
 class Fit:
-    """The position of a figure on its page, in points.
+    """The position of a figure on its page, in points."""
 
-    Attributes:
-        scale: The scale factor; 1 at most.
-        width: Width of the page.
-        height: Height of the page.
-        left: Free space on the left and on the right.
-        top: Free space above and below.
-    """
-
-    scale: float
-    width: float
+    scale: float  # 1 at most
+    width: float  # of the page, as the height
     height: float
-    left: float
-    top: float
+    left: float  # free space, as on the right
+    top: float  # free space, as below
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,7 @@ class RegionCaptions:
         return modules_of_optimizers(self.recording)
 
     def details(self, scope: Scope) -> tuple[str, ...]:
-        """The modules that an optimizer updates. For another region, the function that fills it,
-        such as one decorated with ``no_grad()``.
-        """
+        """The modules that an optimizer updates, or the function that fills another region."""
         if scope.kind is ScopeKind.OPTIMIZER:
             return (self._modules[scope.id],) if scope.id in self._modules else ()
         if scope.kind not in MODES or not self.recording.function_calls:
@@ -47,9 +45,7 @@ class RegionCaptions:
         return (f"in {call.called}()",) if call is not None else ()
 
     def closed(self, scope: Scope, members: Iterable[str]) -> tuple[str, ...]:
-        """The captions of a closed region, with the modules that a mode calls. Captions that other
-        regions among *members* lack are left out.
-        """
+        """The captions of a closed region, but not those that others among *members* lack."""
         is_mode = scope.kind in MODES
         if not is_mode and scope.kind is not ScopeKind.OPTIMIZER:
             return self.details(scope)
@@ -77,10 +73,7 @@ def region_title(scope: Scope) -> str:
 
 
 def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
-    """``"for discriminator"`` for each optimizer step, if not all update the same modules.
-
-    Steps without named weights, or with weights of more than `MAX_MODULES` modules, are left out.
-    """
+    """``"for discriminator"`` for each optimizer step, if not all update the same few modules."""
     lanes: dict[str, dict[ScopeId, frozenset[str]]] = {}
     for scope in recording.scopes.values():
         outermost = recording.weight_updates.get(scope.id) == scope.id
@@ -98,8 +91,7 @@ def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
 
 
 def _lane(recording: RecordedRun, step: Scope) -> str:
-    """The prefix of names in the lane (rank) of a joined recording in which *step* ran; else
-    empty."""
+    """The prefix of names in the lane (rank) of a joined recording of *step*; else empty."""
     outermost = recording.scopes[recording.within(step.id)[-1]]
     is_lane = outermost.kind is ScopeKind.FUNCTION and outermost.path
     return f"{outermost.path}." if is_lane else ""
@@ -120,8 +112,7 @@ def _for_modules(
 
 
 def _weights(recording: RecordedRun, step: Scope, prefix: str) -> frozenset[str]:
-    """The dotted names, without *prefix*, of the parameters whose values or gradients *step*
-    reads."""
+    """The names, without *prefix*, of the parameters whose values or gradients *step* reads."""
     read = {
         slot.value
         for op in ops_inside(recording, [step.id])
@@ -136,8 +127,9 @@ def _weights(recording: RecordedRun, step: Scope, prefix: str) -> frozenset[str]
 
 
 def _modules(names: Set[str], every: Iterable[str]) -> tuple[str, ...]:
-    """The modules with the weights *names*: their common path if there is one, else modules of the
-    root. A module stands for its submodules if all of its weights among *every* are included.
+    """The common path of the weights *names*, or modules of the root.
+
+    A module stands for its submodules if all of its weights among *every* are included.
     """
     paths = [name.split(".")[:-1] for name in sorted(names)]
     if not all(paths):

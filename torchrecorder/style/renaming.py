@@ -15,9 +15,7 @@ from torchrecorder.graph.recording import RecordedRun
 class Renaming:
     """Finds new names; None for names without one.
 
-    Args:
-        names: From a path, a name, a class, or a pattern for one of them, to the new text.
-            If several match, the first exact one counts, then the first pattern.
+    Of several that match, the first exact one in *names* counts, then the first pattern.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
@@ -70,11 +68,7 @@ def called(recording: RecordedRun) -> Iterator[str]:
 
 
 def check_names(names: object) -> None:
-    """Check that *names* is a mapping from text to text.
-
-    Raises:
-        InvalidArgument: It is not.
-    """
+    """Refuse *names* that are not a mapping from text to text."""
     if not isinstance(names, Mapping):
         raise InvalidArgument(
             f'rename must map names to names, {{"self_attn": "Attention"}}, not {names!r}'

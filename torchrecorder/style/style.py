@@ -9,19 +9,7 @@ from typing import Literal, Optional, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.checks import (
-    CALLABLE,
-    FLAG,
-    FROM_0,
-    MAPPING,
-    RANGE,
-    TEXTS,
-    WORD,
-    Check,
-    above_0,
-    one_of,
-    pair,
-    shown,
-    words,
+    CALLABLE, FLAG, FROM_0, MAPPING, RANGE, TEXTS, WORD, Check, above_0, one_of, pair, shown, words,
 )
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import MODES, OpId, ScopeId
@@ -151,40 +139,31 @@ class Style(Checked):
     theme: Theme = option(
         "Colors and outlines. By name, or a `Theme`; ``\"print\"`` is for grayscale, None is "
         "light.",
-        THEME.or_none(),
-        default=LIGHT,
+        THEME.or_none(), default=LIGHT,
     )
     direction: Literal["TB", "LR", "BT", "RL"] = option(
         "Direction of the flow. ``\"TB\"`` is top to bottom, ``\"LR\"`` left to right.",
-        one_of("TB", "LR", "BT", "RL"),
-        default="TB",
+        one_of("TB", "LR", "BT", "RL"), default="TB",
     )
     color_by: Union[str, Annotation, None] = option(
         "Color boxes by a number, which is also shown on them. Such as ``\"backward_time\"`` or "
         "``\"saved_bytes\"``; the legend shows the scale. A fold shows the sum of its siblings, in "
         "the color of their mean.",
-        NUMBER.or_none(),
-        default=None,
-        placeholder="NUMBER",
+        NUMBER.or_none(), default=None, placeholder="NUMBER",
     )
     color_range: tuple[float, float] | None = option(
         "The numbers at the ends of the color scale, to compare figures. By default the "
         "smallest and the largest number of the figure.",
-        RANGE.or_none(),
-        default=None,
-        placeholder="LOW,HIGH",
+        RANGE.or_none(), default=None, placeholder="LOW,HIGH",
     )
     numbers: tuple[Union[str, Annotation], ...] = option(
         "More numbers on boxes. Names of annotations: one, or several in a tuple.",
-        NUMBERS,
-        default=(),
-        placeholder="NUMBER,...",
+        NUMBERS, default=(), placeholder="NUMBER,...",
     )
     shapes: Union[bool, Literal["all"]] = option(
         "Write shapes of tensors on the boxes that return them. True: where they change, and where "
         "several boxes read a tensor; ``\"all\"``: on all boxes.",
-        one_of(True, False, "all"),
-        default=True,
+        one_of(True, False, "all"), default=True,
     )
     details: bool = option("Write hyperparameters and arguments on boxes.", FLAG, default=True)
     counts: bool = option("Write parameter counts on boxes.", FLAG, default=True)
@@ -192,46 +171,35 @@ class Style(Checked):
         "Other names for modules, operations and tensors. ``{\"self_attn\": \"Attention\"}``: a "
         "path or name gives the title, a class (``{\"BasicBlock\": \"Block\"}``) what stands after "
         "the colon; patterns are allowed.",
-        PAIRS,
-        factory=dict,
-        placeholder="NAME=TEXT",
+        PAIRS, factory=dict, placeholder="NAME=TEXT",
     )
     legend: bool = option("Add a legend of outlines and colors.", FLAG, default=False)
     fontname: str = option("Font family.", WORD, default="Helvetica", placeholder="FONT")
     fontsize: float = option(
         "Size of titles in points. Other text is a little smaller.",
-        above_0("a number of points"),
-        default=10.0,
-        placeholder="POINTS",
+        above_0("a number of points"), default=10.0, placeholder="POINTS",
     )
     width: str | None = option(
         "Exact width of the page, such as 85mm. The units are mm, cm, in and pt. The figure is "
         "made smaller to fit, never larger. From left to right it is cut into rows if its text "
         "would be too small in one.",
-        LENGTH,
-        default=None,
-        placeholder="LENGTH",
+        LENGTH, default=None, placeholder="LENGTH",
     )
     height: str | None = option(
         "Exact height of the page. From top to bottom the figure is cut into columns if its text "
         "would be too small in one.",
-        LENGTH,
-        default=None,
-        placeholder="LENGTH",
+        LENGTH, default=None, placeholder="LENGTH",
     )
     fit: Union[str, tuple[str, str], None] = option(
         "The place that the figure must fit: ``\"page\"``, ``\"column\"`` of a paper, "
         "``\"slide\"``, ``\"cell\"`` of a notebook, or a width and a height. Long modules "
         "are drawn in columns if that makes the figure larger. It is never enlarged.",
-        FIT,
-        default=None,
-        placeholder="PLACE",
+        FIT, default=None, placeholder="PLACE",
     )
     min_fontsize: float = option(
         "The smallest text allowed on a page of exact size, in points. A figure that fits a "
         "place only with smaller text is drawn with a warning.",
-        Check("a number of points of at least 0", FROM_0.holds, read=FROM_0.read),
-        default=READABLE,
+        Check("a number of points of at least 0", FROM_0.holds, read=FROM_0.read), default=READABLE,
         placeholder="POINTS",
     )
     background: str | None = option(
@@ -252,8 +220,7 @@ class Style(Checked):
     )
     rules: tuple[Rule, ...] = option(
         "Functions from box to look; the first answer wins. Put your own in front of `RULES`.",
-        Check("a tuple of rules", lambda value: _all(callable, value)),
-        default=RULES,
+        Check("a tuple of rules", lambda value: _all(callable, value)), default=RULES,
     )
     notes: Mapping[str, tuple[str, ...]] = option(
         "More lines about scopes, modules, ops and values, by id. They are shown where there is "
@@ -266,8 +233,7 @@ class Style(Checked):
     )
     finish: Callable[[Figure, View], Figure] | None = option(
         "A function that gets the finished figure and the view, and returns the final figure.",
-        CALLABLE.or_none(),
-        default=None,
+        CALLABLE.or_none(), default=None,
     )
 
     def __post_init__(self) -> None:

@@ -129,13 +129,9 @@ def _theme(
     steps: tuple[float, ...],
     outlines: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Theme:
-    """A theme in these colors.
+    """A theme; *fill* is the share of the hue in fills, *stroke* that of the ink in outlines.
 
-    Args:
-        fill: The share of the hue in fills.
-        stroke: The share of the text color in outlines.
-        steps: The share of the hue of modules in clusters, by depth.
-        outlines: The width or color of the outlines of some families.
+    *steps*: the share of the hue in clusters, by depth; *outlines*: of some families.
     """
 
     def look(hue: str, outline: Outline, dash: Dash = "solid", **more: Any) -> Look:

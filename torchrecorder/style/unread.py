@@ -70,11 +70,7 @@ def _ops_of(view: View, box: Box) -> list[Op]:
 
 
 def _readers(view: View, box: Box, drawn: Set[str]) -> str:
-    """The hidden operations that read the results of an idle box, as a caption.
-
-    Other iterations of a loop are no hidden operations if a box stands for them too: *drawn* are
-    the members of all boxes.
-    """
+    """The hidden operations that read an idle box, as a caption; *drawn*: members of all boxes."""
     recording = view.recording
     results = (value for op in _ops_of(view, box) for value in op.outputs)
     given: Iterable[ValueId] = map(ValueId, box.members) if box.kind is BoxKind.INPUT else results
@@ -106,8 +102,7 @@ def _readers(view: View, box: Box, drawn: Set[str]) -> str:
 def with_readers(
     label: tuple[Text, ...], look: Look, readers: str
 ) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of an idle box with a caption from `unread`. A box that nothing reads is
-    small: its title, and a dotted outline. Boxes that lead only to it have the outline as well."""
+    """The label and look of an idle box: a title and a dotted outline if nothing reads it."""
     if readers == DEAD_END:
         return label, replace(look, dash="dotted")
     if readers != NOT_READ:

@@ -124,11 +124,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 def checked(given: Mapping[str, Any], where: str) -> dict[str, str]:
-    """Attributes as strings for the DOT file.
-
-    Args:
-        given: Values by the names of attributes.
-        where: The beginning of the message.
+    """Attributes as strings for the DOT file; *where* is the beginning of the message.
 
     Raises:
         InvalidArgument: A value is invalid.

@@ -35,8 +35,7 @@ class Weights:
         return ParameterOwners(self.recording)
 
     def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
-        """The parameters, and the number of the call if several boxes are calls of the same module.
-        *single*: the box stands for this call only, not for all iterations of a loop."""
+        """The parameters, and the number of the call if the box is a *single* one of several."""
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [instance]) for instance in box.instances]
         frozen = self._frozen(box.members, count) if count else ""
@@ -47,14 +46,12 @@ class Weights:
             yield f"{least} … {most} params{total}{frozen}"
         elif count:
             call = self.call(scope, box.members) if single else ""
-            times = f"{box.count} × " if box.count > 1 and not self._is_shared(scope, box) else ""
+            shared = len(self._calls(scope.module).keys() & box.members) > 1  # and counted once
+            times = f"{box.count} × " if box.count > 1 and not shared else ""
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 
     def open(self, scope: Scope, drawn: Set[str], single: bool = True) -> str:
-        """The captions of an open call: the parameters that nothing that is drawn in it has.
-
-        For an innermost call, those are all parameters without boxes; for others, its own.
-        """
+        """The parameters of an open call without those *drawn* in it, and its number."""
         call = self.call(scope) if single else ""
         module = self.recording.module_of(scope)
         if module is None:
@@ -107,10 +104,7 @@ class Weights:
         return all(inner.kind in MODES for inner in waiting[1:])
 
     def call(self, scope: Scope, members: Iterable[str] = ()) -> str:
-        """``call 2 of 3`` of a module with weights; empty if all are among *members*.
-
-        Also empty if the module around it has the same text.
-        """
+        """``call 2 of 3``; empty if *members* has all calls, or the module around has the text."""
         calls = self._calls(scope.module)
         here = calls.keys() & members | calls.keys() & {scope.id}
         text = self._call(scope) if len(here) < len(calls) else ""
@@ -128,14 +122,8 @@ class Weights:
             self._texts[scope.id] = f"call {calls[scope.id]} of {len(calls)}" if counts else ""
         return self._texts[scope.id]
 
-    def _is_shared(self, scope: Scope, box: Box) -> bool:
-        """Whether *box* stands for several calls of the same module, whose weights count once."""
-        calls = self._calls(scope.module)
-        return len(calls) > 1 and len(calls.keys() & box.members) > 1
-
     def _frozen(self, members: Iterable[str], each: int) -> str:
-        """A text about frozen parameters; empty unless the model has both frozen and trained ones.
-        Each of the siblings that have these *members* has *each* parameters."""
+        """The frozen parameters, if the model has both kinds; *each*: how many a sibling has."""
         if not self.mixed:
             return ""
         every, trained = (int(one.of(members) or 0) for one in (self.all, self.trained))

@@ -14,6 +14,7 @@ from typing import Any
 
 from torchrecorder.checks import path_of
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.trace.slices import Kernel, Slice, enclosing
 
 ON_CPU = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "xpu_runtime")
@@ -105,9 +106,8 @@ def _with_kernels(
 
 def _with_memory(slices: list[Slice], memory: Iterable[Mapping[str, Any]]) -> list[Slice]:
     """Assign allocations and releases to the innermost slice around them."""
-    threads: dict[object, list[int]] = {}
-    for place in sorted(range(len(slices)), key=lambda at: (slices[at].begin, -slices[at].end)):
-        threads.setdefault(slices[place].thread, []).append(place)
+    order = sorted(range(len(slices)), key=lambda at: (slices[at].begin, -slices[at].end))
+    threads = grouped((slices[place].thread, place) for place in order)
     begins = {
         thread: [slices[place].begin for place in places] for thread, places in threads.items()
     }

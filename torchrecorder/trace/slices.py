@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    BYTES_ALLOCATED,
-    BYTES_FREED,
-    FLOPS_PROFILED,
-    KERNELS,
-    SECONDS_ON_CPU,
-    SECONDS_OF_GAPS,
+    BYTES_ALLOCATED, BYTES_FREED, FLOPS_PROFILED, KERNELS, SECONDS_ON_CPU, SECONDS_OF_GAPS,
     SECONDS_OF_KERNELS,
 )
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun, RecordingT
 
 MARK = "torchrecorder "
@@ -37,38 +32,25 @@ QUANTITIES = (
 
 
 class Kernel(NamedTuple):
-    """A kernel, copy or memset on a device. Times are in seconds.
-
-    Attributes:
-        gap: From the launching call to the start; None if unknown.
-    """
+    """A kernel, copy or memset on a device. Times are in seconds."""
 
     name: str
     seconds: float
-    gap: float | None
+    gap: float | None  # from the launching call to the start
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """An event on a thread of the CPU, with times in microseconds.
-
-    Attributes:
-        thread: Identifies the thread: slices of one thread are nested or disjoint.
-        sequence: Autograd's sequence number; -1 without one.
-        allocated: Bytes that it allocated itself.
-        freed: Bytes that it freed itself.
-        flops: Floating-point operations, if the profiler counts them.
-        kernels: The kernels that it launched itself.
-    """
+    """An event on a thread of the CPU, with times in microseconds, and what it did itself."""
 
     name: str
     begin: float
     end: float
-    thread: object
-    sequence: int = -1
-    allocated: float = 0
+    thread: object  # slices of one thread are nested or disjoint
+    sequence: int = -1  # of autograd; -1 without one
+    allocated: float = 0  # bytes, as *freed*
     freed: float = 0
-    flops: float = 0
+    flops: float = 0  # if the profiler counts them
     kernels: tuple[Kernel, ...] = ()
 
 
@@ -81,14 +63,8 @@ class OwnedSlice(NamedTuple):
 
 
 def owned(slices: Iterable[Slice]) -> Iterator[OwnedSlice]:
-    """Each slice with the id of the op, scope or grad node that it belongs to.
-
-    Ranges of the recorder have no own time: only the slices inside them count.
-    """
-    threads: dict[object, list[Slice]] = {}
-    for slice_ in slices:
-        threads.setdefault(slice_.thread, []).append(slice_)
-    for found in threads.values():
+    """Each slice with the id of its op, scope or grad node; recorder ranges have no own time."""
+    for found in grouped((slice_.thread, slice_) for slice_ in slices).values():
         found.sort(key=lambda item: (item.begin, -item.end))
         yield from _in_thread(found)
 
@@ -145,11 +121,7 @@ def marked(name: str) -> str | None:
 
 
 def profiled(recording: RecordingT, slices: Sequence[Slice]) -> RecordingT:
-    """*recording* with the measurements of its ops and grad nodes in *slices*.
-
-    Raises:
-        InvalidArgument: They have no ranges of the recorder, or those of another run.
-    """
+    """*recording* with the measurements of its nodes; raises if *slices* are of another run."""
     ids = {marked(slice_.name) for slice_ in slices} - {None}
     known = {*recording.ops, *recording.scopes, *recording.grad_nodes}
     if not ids:
@@ -163,8 +135,7 @@ def profiled(recording: RecordingT, slices: Sequence[Slice]) -> RecordingT:
         )
     found = _amounts(recording, owned(slices))
     kept = {key: one for key, one in recording.measured.items() if key not in QUANTITIES}
-    measured = {**kept, **{key: MappingProxyType(one) for key, one in found.items() if one}}
-    return replace(recording, measured=MappingProxyType(measured))
+    return replace(recording, measured={**kept, **{key: one for key, one in found.items() if one}})
 
 
 def _amounts(recording: RecordedRun, owned: Iterable[OwnedSlice]) -> Mapping[str, dict[str, float]]:

@@ -33,11 +33,7 @@ def write(recording: RecordedRun, path: str | Path) -> Path:
 
 
 def events(recording: RecordedRun) -> Iterator[dict[str, Any]]:
-    """The entries of the trace.
-
-    Raises:
-        InvalidArgument: The recording has no times.
-    """
+    """The entries of the trace; raises InvalidArgument if the recording has no times."""
     timeline = _Timeline(recording)
     if not any(timeline.lasting.values()):
         raise InvalidArgument(

@@ -12,7 +12,7 @@ from torchrecorder.annotations import nan_origin
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.compiled import COMPILED, graphs_among
-from torchrecorder.annotations.registry import annotation, numbers_of
+from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
@@ -64,7 +64,7 @@ def numbers_in(columns: Sequence[Union[str, Annotation]]) -> list[Annotation]:
         UnknownAnnotation: A column is unknown.
     """
     chosen = (COMPILED if column == GRAPHS else column for column in columns)
-    return [annotation(item) for item in chosen if item not in TENSORS]
+    return [by_name(item) for item in chosen if item not in TENSORS]
 
 
 WIDEST = 48

@@ -9,17 +9,11 @@ from typing import ClassVar
 
 
 class Command(ABC):
-    """A subcommand. The first paragraph of its docstring is its help, the rest its epilog.
-
-    Attributes:
-        name: The name on the command line.
-        takes_rest: Whether the arguments after ``--`` are passed on, in ``options.rest``.
-        not_taken: Why it does not take flags that other commands have, by flag.
-    """
+    """A subcommand. The first paragraph of its docstring is its help, the rest its epilog."""
 
     name: ClassVar[str]
-    takes_rest: ClassVar[bool] = False
-    not_taken: ClassVar[Mapping[str, str]] = {}
+    takes_rest: ClassVar[bool] = False  # arguments after ``--``, in ``options.rest``
+    not_taken: ClassVar[Mapping[str, str]] = {}  # why not, by flag that other commands have
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments, if there are any."""

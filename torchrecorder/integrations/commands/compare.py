@@ -13,21 +13,12 @@ from torchrecorder.checks import check_one, literal, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
-    add_drawing_arguments,
-    add_output_argument,
-    check,
-    drawing_options,
-    write,
+    add_drawing_arguments, add_output_argument, check, drawing_options, write,
 )
 from torchrecorder.integrations.flags import add_flags
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import (
-    TARGET,
-    TARGET_OPTIONS,
-    Target,
-    add_recording_arguments,
-    measuring,
-    target_of,
+    TARGET, TARGET_OPTIONS, Target, add_recording_arguments, measuring, target_of,
 )
 from torchrecorder.options import shown_numbers
 
@@ -56,17 +47,11 @@ class CompareCommand(Command):
         second = replace(TARGET_OPTIONS["set"], name="then", help="As --set, for the second only.")
         add_flags(compared, [second])
         compared.add_argument(
-            "--times",
-            dest="time_factor",
-            type=float,
-            metavar="FACTOR",
+            "--times", dest="time_factor", type=float, metavar="FACTOR",
             help="also list modules whose time differs by at least this factor",
         )
         number = compared.add_argument(
-            "--number",
-            action="append",
-            default=[],
-            metavar="NAME[=FACTOR]",
+            "--number", action="append", default=[], metavar="NAME[=FACTOR]",
             help="also list modules in which flops, saved_bytes, gradient_norm ... differs by "
             "this factor (default: 1.1, counts exactly); can be repeated",
         )
@@ -76,8 +61,7 @@ class CompareCommand(Command):
         )
         compared.add_argument("--json", action="store_true", help="every change, as JSON")
         compared.add_argument(
-            "--exit-code",
-            action="store_true",
+            "--exit-code", action="store_true",
             help="exit with 1 if there are differences, with 2 if a model could not be recorded",
         )
         add_output_argument(parser)
@@ -113,12 +97,7 @@ class CompareCommand(Command):
 
 
 def numbers_of(texts: Sequence[str]) -> dict[str, float]:
-    """``["flops", "gradient_norm=2"]`` as factors by name.
-
-    Raises:
-        InvalidArgument: The text after the equals sign is not a factor of at least 1.
-        UnknownAnnotation: No annotation has this name.
-    """
+    """``["flops", "gradient_norm=2"]`` as factors by name; raises for wrong ones."""
     from torchrecorder.comparison.numbers import factors
 
     found: dict[str, float] = {}

@@ -11,12 +11,7 @@ from typing import Any
 from torchrecorder.checks import check_one, whole_number
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
-    add_drawing_arguments,
-    add_output_argument,
-    check,
-    drawing_options,
-    report_written,
-    write,
+    add_drawing_arguments, add_output_argument, check, drawing_options, report_written, write,
 )
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.ranks.merge import merge
@@ -62,10 +57,7 @@ def add_ranks_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> int:
-    """Write figures of the run that *make* returns, or print its tables; returns the exit code.
-
-    *doing* is the progress message.
-    """
+    """Write figures of the run that *make* returns, or print tables; returns the exit code."""
     chosen = drawing_options(options)
     check(options.output or [], chosen)
     check_one("-n", options.n, whole_number(1))

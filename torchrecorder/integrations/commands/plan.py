@@ -47,15 +47,11 @@ class PlanCommand(Command):
         run.add_argument(
             "--mesh", required=True, metavar="NAME=SIZE,...", help="mesh dimensions: dp=8,tp=8"
         )
-        run.add_argument(
-            "--world", type=int, metavar="NUMBER", help="world size, to check --mesh"
-        )
+        run.add_argument("--world", type=int, metavar="NUMBER", help="world size, to check --mesh")
         run.add_argument(
             "--ranks", metavar="RANKS", help="ranks to record: all, or numbers such as 0,9,63"
         )
-        run.add_argument(
-            "--no-backward", action="store_true", help="do not run the backward pass"
-        )
+        run.add_argument("--no-backward", action="store_true", help="do not run the backward pass")
         run.add_argument(
             "--num-workers", type=int, metavar="NUMBER", help="ranks recorded in parallel"
         )

@@ -10,15 +10,8 @@ from typing import Any
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
-    STDOUT,
-    add_drawing_arguments,
-    add_format_argument,
-    add_output_argument,
-    check,
-    outputs,
-    report_written,
-    to_draw,
-    write,
+    STDOUT, add_drawing_arguments, add_format_argument, add_output_argument, check, outputs,
+    report_written, to_draw, write,
 )
 from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.progress import Progress
@@ -118,10 +111,7 @@ class OpenCommand(Command):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_target_arguments(parser)
         parser.add_argument(
-            "-o",
-            "--output",
-            type=Path,
-            metavar="FILE",
+            "-o", "--output", type=Path, metavar="FILE",
             help="output file; the suffix is the format",
         )
         add_format_argument(parser, "html")

@@ -5,25 +5,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from torchrecorder.annotations.registry import flags_for
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.integrations.commands.command import Command
-from torchrecorder.integrations.delayed_end import DelayedEnd
 from torchrecorder.integrations.drawing_arguments import (
-    Drawable,
-    add_drawing_arguments,
-    add_output_argument,
-    check,
-    drawing_options,
-    write,
+    Drawable, add_drawing_arguments, add_output_argument, check, drawing_options, write,
 )
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
@@ -142,7 +137,7 @@ def _write(
     paths: Sequence[Path],
     chosen: dict[str, Any],
     parts: Parts | None,
-    told: Event,
+    told: threading.Event,
 ) -> int:
     """Write the recording; paths are printed on stderr, because stdout belongs to the script."""
     drawn: Drawable = recording
@@ -176,17 +171,11 @@ GRACE = 3.0
 
 @dataclass(frozen=True)
 class Parts:
-    """The files of the recordings of one job.
+    """The files of the recordings of one job, for the process of a rank."""
 
-    Attributes:
-        folder: Beside the file that is to be written; one for all processes.
-        rank: The rank of this process.
-        world: The number of processes.
-    """
-
-    folder: Path
+    folder: Path  # beside the file that is to be written; one for all processes
     rank: int
-    world: int
+    world: int  # the number of processes
 
     @staticmethod
     def of_job(output: Path, environment: Mapping[str, str] = os.environ) -> Parts | None:
@@ -205,11 +194,8 @@ class Parts:
         """Remove the file of this process."""
         self.file.unlink(missing_ok=True)
 
-    def together(self, told: Event, patience: float = PATIENCE) -> Ranks:
-        """Wait for the other processes up to a limit, and join the recordings that exist.
-
-        *told* is set when this process is told to end.
-        """
+    def together(self, told: threading.Event, patience: float = PATIENCE) -> Ranks:
+        """The joined recordings of the processes that end in time; *told*: this one has to end."""
         until = time.monotonic() + patience
         hurries = False
         while time.monotonic() < until and not all(map(Path.exists, self._files())):
@@ -223,3 +209,33 @@ class Parts:
 
     def _file(self, rank: int) -> Path:
         return self.folder / f"rank{rank}.json.gz"
+
+
+class DelayedEnd:
+    """A context in which ``SIGTERM`` is delayed to its end, after `begin` in the main thread.
+
+    When one process of a job fails, launchers such as ``torchrun`` tell all others to end with this
+    signal, and kill those that have not ended after a while. *told* is set when it comes.
+    """
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+        self._begun = False
+        self._previous: Any = None
+
+    def __enter__(self) -> DelayedEnd:
+        return self
+
+    def begin(self) -> None:
+        """Delay the signal from now on."""
+        if threading.current_thread() is threading.main_thread():
+            self._begun = True
+            self._previous = signal.signal(signal.SIGTERM, lambda *_: self.told.set())
+
+    def __exit__(self, *error: object) -> None:
+        if not self._begun:
+            return
+        # it is None for a handler that was set outside of Python
+        signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
+        if self.told.is_set():
+            signal.raise_signal(signal.SIGTERM)

@@ -12,10 +12,7 @@ from typing import Any, ClassVar
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
-    add_drawing_arguments,
-    check,
-    rendered,
-    to_draw,
+    add_drawing_arguments, check, rendered, to_draw,
 )
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments

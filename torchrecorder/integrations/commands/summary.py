@@ -42,9 +42,7 @@ class SummaryCommand(Command):
         add_flags(listed, (VIEW["depth"], VIEW["fold"]))
         listed.add_argument("--ops", action="store_true", help="list every operation too")
         column = listed.add_argument(
-            "--column",
-            action="append",
-            metavar="NAME",
+            "--column", action="append", metavar="NAME",
             help="input, output, graphs, or a number of the run (parameters, flops ...);"
             " can be repeated",
         )
@@ -82,17 +80,13 @@ class TopCommand(Command):
         add_target_arguments(parser)
         ranked = parser.add_argument_group("ranking it")
         by = ranked.add_argument(
-            "--by",
-            default="forward_time",
-            metavar="NUMBER",
+            "--by", default="forward_time", metavar="NUMBER",
             help="forward_time (default), backward_time, flops, saved_bytes, parameters ...",
         )
         by.offered = tuple(one.name for one in ANNOTATIONS)  # type: ignore[attr-defined]
         ranked.add_argument("-n", type=int, default=10, help="length of the list (10); 0 for all")
         ranked.add_argument(
-            "--of",
-            choices=KINDS,
-            default="module",
+            "--of", choices=KINDS, default="module",
             help="modules with all their calls (default), single calls, operations, types of "
             "operations, grad nodes",
         )

@@ -28,9 +28,7 @@ from torchrecorder.views.view import View
 PartT = TypeVar("PartT", Shape, Group)
 
 _SCHEME = "torchrecorder:"
-_LINK = re.compile(
-    rf'<a xlink:href="{_SCHEME}(?P<name>[^"]*)"[^>]*>(?P<inside>.*?)</a>', re.DOTALL
-)
+_LINK = re.compile(rf'<a xlink:href="{_SCHEME}(?P<name>[^"]*)"[^>]*>(?P<inside>.*?)</a>', re.DOTALL)
 
 
 def with_names(figure: Figure, view: View) -> Figure:

@@ -39,8 +39,7 @@ class Recorded(nodes.General, nodes.Inline, nodes.Element):  # type: ignore[misc
 
 
 def message_of(error: BaseException, page: str | Path = "") -> str:
-    """The text of a warning about *error*, with flags of the command line as options, and files in
-    the folder of *page* relative to it."""
+    """The text of a warning about *error*, with flags as options, and files beside *page*."""
     if not isinstance(error, TorchRecorderError):
         text = f"{type(error).__name__}: {error}"
     elif isinstance(error, ModelFailed):

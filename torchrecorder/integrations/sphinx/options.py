@@ -76,10 +76,7 @@ _TABLE = {
     for spelled in (name, name.replace("_", "-"))
 }
 
-ALL: Mapping[str, Reader] = Known({
-    **dict.fromkeys((*_TABLE, "option"), _as_written),
-    **PLACED,
-})
+ALL: Mapping[str, Reader] = Known({**dict.fromkeys((*_TABLE, "option"), _as_written), **PLACED})
 """Every option of the directive."""
 
 
@@ -87,21 +84,13 @@ _DEFAULTS: Mapping[str, Any] = {"train": False, "seed": 0}
 
 
 def target(path: str, given: Mapping[str, Any]) -> Target:
-    """The target for *given* options; by default in evaluation mode and with seed 0.
-
-    Raises:
-        InvalidArgument: One cannot be read.
-    """
+    """The target for *given* options; by default in evaluation mode and with seed 0."""
     settings = {_RENAMED.get(name, name): value for name, value in _values(given, RECORDED).items()}
     return Target(path, defaults=_DEFAULTS, **{**_DEFAULTS, **settings})
 
 
 def drawing(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a figure among *given* ones.
-
-    Raises:
-        InvalidArgument: One cannot be read.
-    """
+    """The options of a figure among *given* ones; raises InvalidArgument for a wrong one."""
     chosen = _values(given, DRAWN)
     for text in _parts(given.get("option")):
         chosen.update(setting(text))

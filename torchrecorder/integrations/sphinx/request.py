@@ -15,19 +15,12 @@ from torchrecorder.recording import Recording
 
 @dataclass(frozen=True)
 class Request:
-    """A target, or code whose last line is a model or a model and inputs for it.
+    """A target, or code whose last line is a model or a model and inputs for it."""
 
-    Attributes:
-        target: The target and how to record it; its path is empty if there is code.
-        code: Python code.
-        file: The document that the code is in.
-        line: The line of that document in which the code begins.
-    """
-
-    target: Target
+    target: Target  # its path is empty if there is code
     code: str = ""
-    file: str = ""
-    line: int = 1
+    file: str = ""  # the document that the code is in
+    line: int = 1  # of that document, in which the code begins
 
     @property
     def name(self) -> str:
@@ -39,10 +32,7 @@ class Request:
         return repr((self.target, self.code))
 
     def run(self) -> tuple[Recording, sources.Dependencies]:
-        """Make the model and run it.
-
-        Returns:
-            The recording, and the files that the model depends on.
+        """The recording, and the files that the model depends on.
 
         Raises:
             TorchRecorderError: The target cannot be found or used, or its code raised.
@@ -80,6 +70,5 @@ def _executed(request: Request, names: dict[str, Any]) -> Any:
     except (Exception, SystemExit) as error:
         raise ModelFailed(request.name, error) from error
     raise ModelFailed(
-        request.name,
-        SyntaxError("its last line must be a model, or a model and inputs for it"),
+        request.name, SyntaxError("its last line must be a model, or a model and inputs for it")
     )

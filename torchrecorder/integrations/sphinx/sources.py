@@ -24,15 +24,10 @@ _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The files and packages that a model depends on.
+    """The files and packages that a model depends on."""
 
-    Attributes:
-        files: Files that are not installed: they may change at any time.
-        packages: Names of installed distributions: they change with their version.
-    """
-
-    files: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # not installed: they may change at any time
+    packages: tuple[str, ...] = ()  # installed distributions: they change with their version
 
     def __add__(self, other: Dependencies) -> Dependencies:
         return Dependencies(
@@ -96,10 +91,7 @@ def _closure(modules: Iterable[ModuleType | None]) -> Dependencies:
 
 
 def _homes(values: Iterable[Any]) -> list[ModuleType | None]:
-    """The modules in which *values* were defined.
-
-    Only the types of the values are inspected: attribute access on deprecated objects may warn.
-    """
+    """The modules that define *values*. Only types are inspected: deprecated objects may warn."""
     homes: list[ModuleType | None] = []
     for value in values:
         kind = type(value)

@@ -1,9 +1,21 @@
-"""Read-only: converts read-only mappings, which cannot be pickled, to dicts and back."""
+"""Mappings: read-only ones, also as dicts, and values grouped by keys."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
+
+GroupT = TypeVar("GroupT")
+MemberT = TypeVar("MemberT")
+
+
+def grouped(pairs: Iterable[tuple[GroupT, MemberT]]) -> dict[GroupT, list[MemberT]]:
+    """The values of each key in their order; keys are in the order in which they come first."""
+    found: dict[GroupT, list[MemberT]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def plain(content: Any) -> Any:
