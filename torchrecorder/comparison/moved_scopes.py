@@ -21,8 +21,7 @@ def called_elsewhere(
     """Scopes of the same module that are called from elsewhere, without *known* ones. Both sets of
     known scopes may grow meanwhile."""
     places = {
-        _path_of(scope): scope.id for scope in b.recording.scopes.values()
-        if scope.path and scope.id not in known_there
+        _path_of(scope): scope.id for scope in b.recording.scopes.values() if scope.path
     }
     for scope in a.recording.scopes.values():
         twin = places.get(_path_of(scope))
