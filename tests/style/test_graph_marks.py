@@ -23,7 +23,9 @@ REASON = blank(
 )
 
 
-def compiled(*graphs: int, breaks: tuple[Any, ...] = (), kernels: tuple[Any, ...] = ()) -> Recording:
+def compiled(
+    *graphs: int, breaks: tuple[Any, ...] = (), kernels: tuple[Any, ...] = ()
+) -> Recording:
     """The network, each of whose first ops ran in one of *graphs*; 0 is Python."""
     numbers = {f"o{place}": float(graph) for place, graph in enumerate(graphs)}
     made = tuple(blank(CompiledGraph, number=number) for number in range(1, 1 + max(graphs)))

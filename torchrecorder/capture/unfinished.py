@@ -67,7 +67,7 @@ def _running_calls(frames: list[FrameType]) -> Iterator[Call]:
     for frame in frames:
         if frame.f_code is OpRecorder.run_op.__code__:
             call = frame.f_locals.get("call")
-            if call is not None and hasattr(call, "op"):
+            if hasattr(call, "op"):
                 yield call
 
 
