@@ -37,6 +37,7 @@ def gives_several(loss, beside, tensors):
 
 def adds_to_a_gradient(loss, beside, tensors):
     """A pass whose gradient is added to one that depends on the tensors."""
+    loss.backward(retain_graph=True)
     tensors[0].grad = beside.detach()
     loss.backward()
 
