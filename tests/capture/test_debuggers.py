@@ -54,8 +54,10 @@ def test_a_debugger_that_begins_meanwhile():
     assert shown(recorder.recording)[0] == ("traced", None, ["relu", "sigmoid"])
 
 
-def test_a_debugger_sees_the_same_events():
-    """Line by line, also in frames with a mark of the recorder."""
+@pytest.mark.parametrize("again", [True, False])
+def test_a_debugger_sees_the_same_events(again):
+    """Line by line, also in frames with a mark of the recorder, and if it does not return the
+    function for the next event."""
     def rounds(x):
         for _ in range(2):
             x = doubled(x)
@@ -67,7 +69,7 @@ def test_a_debugger_sees_the_same_events():
             if frame.f_code not in own:
                 return None
             events.append((event, frame.f_lineno))
-            return trace
+            return trace if again or event == "call" else None
 
         before = sys.gettrace()
         with context:

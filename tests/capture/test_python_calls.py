@@ -108,6 +108,19 @@ def test_nothing_is_left_on_frames():
     assert [name for name, *_ in shown(outer.recording)].count("doubled") == 3
 
 
+def test_a_recorder_that_ends_in_a_function_leaves_the_mark_of_another():
+    """The call of the function goes on."""
+    def begun(x):
+        x = x.relu()
+        with torchrecorder.Recorder():
+            x = x.sigmoid()
+        return x.tanh()
+
+    with torchrecorder.Recorder() as outer:
+        begun(X)
+    assert shown(outer.recording) == [("begun", None, ["relu", "sigmoid", "tanh"])]
+
+
 def test_nothing_is_left_on_a_generator_that_waits():
     """It is resumed in the block, also from a function, and outlives the run."""
 

@@ -135,6 +135,7 @@ def test_an_operation_and_a_pass_that_do_not_end(tmp_path: Path) -> None:
     (run,) = found.backward_runs
     assert run.failed and found.grad_runs and found.run.failure.backward
     assert found.run.running == (found.backward_runs[0].op,)
+    assert " in " not in found.run.failure.message  # it is the hook that waits, not backward()
     assert "still running" in torchrecorder.make_dot(found).pipe("svg").decode()
 
 
@@ -224,6 +225,70 @@ def test_a_signal_while_the_run_ends(tmp_path: Path, handled: list[int]) -> None
         file.write(recording)
     _until(lambda: handled)
     assert torchrecorder.load(path) == recording
+
+
+@needs_signals
+def test_a_program_that_is_told_to_end_many_times(tmp_path: Path, handled: list[int]) -> None:
+    """Before the thread looks: more signals than fit into its pipe do not block the program."""
+    begun, looks = threading.Event(), threading.Event()
+    file = run_file.RunFile(tmp_path / "run.json", 60)
+
+    def progress() -> None:
+        if begun.is_set():
+            looks.wait(30)
+        begun.set()
+
+    file.start(progress, lambda reason: torchrecorder.record(nn.Linear(2, 2), X))
+    _until(begun.is_set)
+    for _ in range(2000):
+        os.kill(os.getpid(), signal.SIGTERM)
+    looks.set()
+    _until(lambda: handled)
+    with file.ending():
+        pass
+
+
+@needs_signals
+def test_a_thread_whose_program_sets_a_handler(tmp_path: Path, handled: list[int]) -> None:
+    """Only the main thread may set one again; the run ends all the same."""
+    begun, changed, found = threading.Event(), threading.Event(), list[Any]()
+
+    def run() -> None:
+        with Recorder(save=tmp_path / "run.json") as recorder:
+            begun.set()
+            changed.wait(30)
+        found.append(recorder.recording)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    begun.wait(30)
+    signal.signal(signal.SIGTERM, lambda number, _: handled.append(number))
+    changed.set()
+    thread.join()
+    assert [torchrecorder.load(tmp_path / "run.json")] == found
+
+
+@needs_signals
+def test_files_that_are_open_in_the_block_are_closed(tmp_path: Path) -> None:
+    """The program can record as often as it likes."""
+    def opened() -> int:
+        gc.collect()
+        with Recorder(save=tmp_path / "run.json"):
+            X.exp()
+        return len(os.listdir("/dev/fd"))
+
+    assert opened() == opened() == opened()
+
+
+def test_an_inner_recorder_looks_at_times(tmp_path: Path) -> None:
+    """It has no signal to wait for, and does not look all the time."""
+    looks: list[int] = []
+    file = run_file.RunFile(tmp_path / "inner.json", 4)
+    with Recorder(save=tmp_path / "run.json"):
+        file.start(lambda: looks.append(1), lambda reason: torchrecorder.record(nn.Tanh(), X))
+        time.sleep(0.5)
+        with file.ending():
+            assert len(looks) < 5
 
 
 @needs_signals

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
 
+import torchrecorder
 from tests.comparison.test_compare import lines
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.match import match
+from torchrecorder.events import ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -117,6 +122,50 @@ def test_equal_layers_in_other_blocks_are_no_match() -> None:
     assert ("one.norm", "three.four.norm") in _pairs(before, [*plain, ("three", [("four", one)])])
     alone: Parts = [("one", one), ("two", [("conv", "Conv"), ("act", "ReLU")])]
     assert ("one.norm", "three.norm") in _pairs(alone, [*plain, ("three", two)])
+
+
+def test_a_layer_of_the_model_is_not_one_of_a_new_block() -> None:
+    """Although all layers of the model are elsewhere: the block has another layer, too."""
+    block: Parts = [("a", "Linear"), ("b", "Conv")]
+    assert ("fc", "new.a") not in _pairs([("fc", "Linear"), ("last", "Tanh")], [("new", block)])
+    assert ("fc", "new.a") in _pairs([("fc", "Linear"), ("last", "Tanh")], [("new", block[:1])])
+
+
+def test_a_layer_beside_a_block_that_moved_is_no_layer_of_the_block() -> None:
+    """The block comes first, and what is in it is taken."""
+    block: Parts = [("fc", "Linear"), ("act", "ReLU")]
+    found = _pairs(
+        [("one", block), ("lone", "Linear"), ("last", "Tanh")],
+        [("last", "Tanh"), ("new", [("one", block), ("deep", [("lone", "Linear")])])],
+    )
+    assert {("one.fc", "new.one.fc"), ("lone", "new.deep.lone")} <= found
+
+
+class Guarded(nn.Module):
+    """Runs an operation after a layer, without gradients if it is asked to."""
+
+    def __init__(self, guards: bool) -> None:
+        super().__init__()
+        self.fc, self.guards = nn.Linear(4, 4), guards
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.fc(x)
+        with torch.no_grad() if self.guards else nullcontext():
+            return x.exp()
+
+
+def test_a_region_in_another_module_is_another_region() -> None:
+    """It has no path: only modules are found elsewhere by where they are called."""
+    runs = [
+        torchrecorder.record(
+            nn.Sequential(OrderedDict(first=Guarded(first), second=Guarded(not first))),
+            torch.ones(1, 4),
+        )
+        for first in (True, False)
+    ]
+    found = match(*runs).scopes
+    assert not [one for one in found if runs[0].scopes[one].kind is ScopeKind.NO_GRAD]
+    assert len(found) == 5
 
 
 def test_what_moved_without_weights_is_no_match() -> None:

@@ -115,6 +115,27 @@ def test_open_branches_count_by_what_is_in_them() -> None:
     assert a != b
 
 
+def inside(pairs: Pairs, children: int) -> tuple[EqualBranches, ...]:
+    """The branches in a scope of boxes; the other numbers are boxes outside of it."""
+    items = [box(number) for number in range(max(map(max, pairs)) + 1)]
+    scope = min(set(range(len(items))) - {each for pair in pairs for each in pair})
+    items[scope] = Item(str(scope), -1, 60, 20, HEADER)
+    for number in range(scope + 1, scope + 1 + children):
+        items[number] = box(number, around=scope)
+    planned = plan(items, joined(pairs))
+    return planned.templates[planned.template[scope + 1]].branches
+
+
+def test_branches_that_begin_at_the_entries_of_a_scope() -> None:
+    """They have a join in common, and what comes from elsewhere is next to each."""
+    assert inside([(0, 3), (1, 4), (3, 5), (4, 5)], 3) == (EqualBranches((2,), (0, 1)),)
+
+
+def test_branches_that_leave_a_scope_have_no_join_in_it() -> None:
+    """Only the entry where they begin."""
+    assert inside([(0, 2), (0, 3), (2, 4), (3, 5)], 2) == (EqualBranches((2,), (0, 1)),)
+
+
 @pytest.mark.parametrize(
     "pairs, changed",
     [

@@ -9,7 +9,10 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from tests.graph.test_consistency import changed
 from torchrecorder.capture.internals.table import BACKWARD_CALLS
+from torchrecorder.query.autograd_paths import why_left
+from torchrecorder.testing import Builder
 
 
 def asks_by_inputs(loss, beside, tensors):
@@ -32,9 +35,16 @@ def gives_several(loss, beside, tensors):
     torch.autograd.backward([loss], [beside.sum()], inputs=tensors)
 
 
+def adds_to_a_gradient(loss, beside, tensors):
+    """A pass whose gradient is added to one that depends on the tensors."""
+    loss.backward(retain_graph=True)
+    tensors[0].grad = beside.detach()
+    loss.backward()
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no columns")
 @pytest.mark.parametrize("call", [
-    asks_by_inputs, asks_by_grad, gives_a_gradient,
+    asks_by_inputs, asks_by_grad, gives_a_gradient, adds_to_a_gradient,
     pytest.param(gives_several, marks=pytest.mark.skipif(
         not BACKWARD_CALLS.present, reason="this PyTorch does not show such passes"
     )),
@@ -60,3 +70,19 @@ def test_the_bias_that_a_gradient_penalty_does_not_need():
     assert [parameter.grad is None for parameter in model.parameters()] == [False] * 3 + [True]
     assert recorder.recording.why_no_gradient("2.weight") is None
     assert recorder.recording.why_no_gradient("2.bias").reason == "not in the loss"
+
+
+@pytest.mark.parametrize(("dtypes", "why"), [
+    (("float32", "int64"), "its result does not require grad"),
+    (("int64", "float32"), "its result does not require grad"),
+    (("int64", "bool"), "its result is int64, which has no gradient"),
+])
+def test_why_results_of_several_types_have_no_gradient(dtypes, why):
+    """The type is the reason only if none of them can have one."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("topk", run.input("x"), outputs=2)
+    recording = run.recording()
+    for value, dtype in zip(recording.ops["o0"].outputs, dtypes):
+        recording = changed(recording, "values", value, dtype=dtype)
+    assert why_left(recording, recording.ops["o0"]) == why

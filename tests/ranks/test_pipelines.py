@@ -190,3 +190,38 @@ def test_what_differs_between_micro_batches_stays_apart():
     relus = [box for name, box in view.boxes.items()
              if name in recording.ops and recording.ops[name].name == "relu"]
     assert all(box.count == 1 for box in relus) and len(relus) == 6
+
+
+def test_steps_of_one_stage_between_other_messages_stay_apart():
+    """Two processes send to one stage: what follows it is folded for each of them."""
+    def run(rank):
+        stage = nn.Linear(4, 4)
+        for source in (0, 2, 0, 2) if rank == 1 else ():
+            x = torch.zeros(2, 4)
+            dist.recv(x, source)
+            dist.send(stage(x).detach().relu(), 3)
+
+    recording = recorded(run)[1]
+    view = torchrecorder.view(recording, depth=0)
+    found = [
+        box.count for name, box in view.boxes.items()
+        if name in recording.ops and recording.ops[name].name == "relu"
+    ]
+    assert found == [2, 2]
+
+
+def test_steps_beside_all_messages_are_not_of_a_micro_batch():
+    """They read nothing that was received, and nothing that they make is sent."""
+    def run(rank):
+        for batch in range(3):
+            x = torch.zeros(2, 4)
+            dist.recv(x, 1 - rank)
+            dist.send(x.relu(), 1 - rank)
+            if batch < 2:
+                X.exp()
+
+    recording = recorded(run, world=2)[0]
+    view = torchrecorder.view(recording, depth=0)
+    counts = {recording.ops[name].name: box.count for name, box in view.boxes.items()
+              if name in recording.ops}
+    assert counts == {"zeros": 3, "recv": 3, "relu": 3, "send": 3, "exp": 1}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 import torchrecorder
 from tests.figures import network
-from tests.graph.test_consistency import changed
+from tests.graph.test_consistency import blank, changed
 from tests.ranks.test_by_hand import ran, sent, sharded
 from tests.stepped import stepped
-from torchrecorder.events import ScopeKind
+from torchrecorder.events import Role, ScopeKind, Shard
 from torchrecorder.graph.consistency import problems
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 from torchrecorder.recording import Recording
@@ -311,6 +312,60 @@ def test_only_views_in_regions_are_of_sharding() -> None:
     run.op("relu", loose)
     found = without_sharding_ops(run.recording())
     assert [op.name for op in found.ops.values()] == ["mul", "chunk_cat", "relu"]
+
+
+def test_measurements_and_shards_have_the_new_ids() -> None:
+    """Those of an operation that is removed are gone: here it creates the buffer of a receive."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("send", run.input("x"), run.parameter("weight"), outputs=0)
+    sender = run.recording()
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("recv", run.op("empty"), run.parameter("weight"))
+    receiver = run.recording()
+
+    def measured(rank: int, whole: Recording, message: Any) -> Recording:
+        (weight,) = (value.id for value in whole.values.values() if value.names == ("weight",))
+        shard = blank(Shard, value=weight, bytes=4, shape=(1,), mesh="", placements=())
+        amounts = MappingProxyType({op: 1.0 for op in whole.ops})
+        whole = replace(whole, shards=(shard,), measured=MappingProxyType({"kept": amounts}))
+        return ran(rank, message, whole=whole)
+
+    found = torchrecorder.merge([
+        measured(0, sender, sent("send", 32, tag=0, peer=1, op="o0", scope="s0")),
+        measured(1, receiver, sent("recv", 32, tag=0, peer=0, op="o1", scope="s0")),
+    ]).whole
+    assert [op.name for op in found.ops.values()] == ["send", "recv"]
+    assert found.measured == {"kept": dict.fromkeys(found.ops, 1.0)}
+    weights = [value.id for value in found.values.values() if value.role is Role.PARAMETER]
+    assert [shard.value for shard in found.shards] == weights and len({*weights}) == 2
+
+
+def test_lanes_that_end_with_a_module_without_operations() -> None:
+    """All steps of the next lane come after it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("relu", run.input("x"))
+        with run.scope("skip", "Skip"):
+            pass
+    other = changed(run.recording(), "ops", "o0", name="tanh")
+    whole = torchrecorder.merge([ran(0, whole=run.recording()), ran(1, whole=other)]).whole
+    steps = [step.index for step in (*whole.scopes.values(), *whole.ops.values())]
+    assert len({*steps}) == len(steps) == 8
+
+
+def test_a_message_of_unknown_size_is_the_first_tensor() -> None:
+    """Where no input of the operation has as many bytes as were sent."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("step", run.input("x", (1,)), run.input("y", (2,)))
+    both = [ran(rank, sent(name, 99, tag=0, peer=1 - rank, op="o0", scope="s0"),
+                whole=changed(run.recording(), "ops", "o0", name=f"step{rank}"))
+            for rank, name in enumerate(("send", "recv"))]  # fmt: skip
+    whole = torchrecorder.merge(both).whole
+    message = next(op for op in whole.ops.values() if op.name == "step0").outputs[-1]
+    assert whole.values[message].shape == (1,)
 
 
 @pytest.mark.parametrize("op", [None, "o0"])

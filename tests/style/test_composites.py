@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.events import ScopeKind
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 IMAGE = (2, 4, 6, 6)
@@ -82,6 +84,37 @@ def test_a_layer_with_norm_and_activation(layers: list[nn.Module], said: str) ->
 def test_what_is_more_or_less_has_no_such_caption(layers: list[nn.Module]) -> None:
     """A layer alone, two layers, none, and one with something else."""
     assert caption(nn.Sequential(*layers)) == ""
+
+
+class Counting(nn.ReLU):
+    """An activation that counts its calls in the only buffer of the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return super().forward(x)
+
+
+def test_a_counter_is_no_layer() -> None:
+    """Also if the model has no other buffer."""
+    assert caption(nn.Sequential(nn.Linear(6, 3), Counting())) == "6 → 3 + ReLU"
+
+
+@pytest.mark.parametrize(("inner", "said"), [
+    (ScopeKind.MODULE, ["Inner"]), (ScopeKind.NO_GRAD, []), (ScopeKind.FUNCTION, []),
+])
+def test_a_function_around_one_module_says_its_class(inner: ScopeKind, said: list[str]) -> None:
+    """One around a region, or around another function, does not."""
+    run = Builder("Net")
+    with run.scope("Net"), run.scope("outer", "outer", kind=ScopeKind.FUNCTION):
+        with run.scope("inner", "Inner", kind=inner):
+            run.op("relu", run.input("x"))
+    view = make_view(run.recording(), ViewOptions(depth=1, functions=True))
+    (label,) = (item.label for item in draw(view).shapes if item.label[0].text == "outer")
+    assert [line.text for line in label[1:]] == said
 
 
 class Block(nn.Module):

@@ -204,6 +204,16 @@ def test_a_model_that_is_called_with_one_array_after_the_other() -> None:
     }
 
 
+def test_inputs_of_different_sizes_fold_with_the_calls_that_read_them() -> None:
+    """As sentences of different lengths do."""
+    model = nn.Linear(4, 2)
+    with torchrecorder.Recorder(model) as recorder:
+        for number in range(1, 5):
+            model(torch.from_numpy(np.ones((number, 4), "f")))
+    found = counts(view_of(recorder.recording, depth=0))
+    assert (found["input  ×4"], found["Linear  ×4"]) == (4, 4)
+
+
 def test_a_rollout_before_training_gives_its_last_step_to_the_loop() -> None:
     """Three steps act only, four act and learn: two, and a loop of four."""
     policy, critic = nn.Linear(4, 2), nn.Linear(2, 1)

@@ -90,6 +90,7 @@ def test_who_reads_what_of_others_is_shown_one_by_one() -> None:
     """A layer that reads what another one has made is no counterpart."""
     assert folds(steps([3, 2, 1, 0])) == []
     assert folds(steps([0, 1, 3, 2])) == []
+    assert folds(steps([1, 0, 2, 3])) == []
 
 
 def test_both_rows_fold_or_none_does() -> None:

@@ -301,6 +301,19 @@ def test_a_model_reads_the_end_of_a_sequence_that_grows(
     assert folds(view_of(recording)) == folded
 
 
+@pytest.mark.parametrize(("steps", "grows"), [(2, False), (3, True)])
+def test_a_sequence_that_grows_three_times(steps: int, grows: bool) -> None:
+    """Twice is no loop."""
+    def joined(x: Tensor) -> Tensor:
+        for _ in range(steps):
+            x = torch.cat([x, torch.ones(1)])
+        return x
+
+    recording = torchrecorder.record(joined, torch.ones(4))
+    names = [op.name for op in recording.ops.values() if op.id in recording.varying_sizes]
+    assert names == ["cat"] * steps * grows
+
+
 @pytest.mark.parametrize("resized", [
     lambda x: nn.functional.max_pool1d(x, 2), lambda x: torch.cat([x, x], -1),
     lambda x: nn.functional.pad(x, (1, 1, 1, 1)), lambda x: x[..., 1:],

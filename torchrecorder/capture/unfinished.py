@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -66,8 +67,8 @@ def _running_calls(frames: list[FrameType]) -> Iterator[Call]:
     """The calls of torch functions that run in *frames*, innermost first."""
     for frame in frames:
         if frame.f_code is OpRecorder.run_op.__code__:
-            call = frame.f_locals.get("call")
-            if call is not None and hasattr(call, "op"):
+            call: Any = frame.f_locals.get("call")
+            if hasattr(call, "op"):
                 yield call
 
 

@@ -20,8 +20,7 @@ def called_elsewhere(
 ) -> Iterator[ScopePair]:
     """Calls of the same modules from elsewhere; the sets of *known* scopes may grow meanwhile."""
     places = {
-        _path_of(scope): scope.id for scope in b.recording.scopes.values()
-        if scope.path and scope.id not in known_there
+        _path_of(scope): scope.id for scope in b.recording.scopes.values() if scope.path
     }
     for scope in a.recording.scopes.values():
         twin = places.get(_path_of(scope))

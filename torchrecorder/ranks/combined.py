@@ -224,7 +224,7 @@ class _CombinedTables:
         kept = receiver.inputs
         if receiver.name in ("recv", "irecv"):  # the former content of the buffer is overwritten
             kept = tuple(item for item in kept if item.name in (MESSAGE, GRADIENT_MESSAGE))
-            self.buffers += [item.value for item in receiver.inputs if item not in kept]
+            self.buffers += [item.value for item in receiver.inputs]
         message = Slot(slot, value)
         self.ops[target] = receiver.replace(inputs=(*kept, message))
         lane = self.scopes[home]

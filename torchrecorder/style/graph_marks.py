@@ -66,7 +66,7 @@ class GraphMarks:
         """The captions of a box: its graph breaks."""
         members = box.members if self._breaks else ()
         found = [item for member in members for item in self._breaks.get(member, ())]
-        yield from self._texts(found, len(found) > 1 or box.id not in self.view.recording.ops)
+        yield from self._texts(found, box.id not in self.view.recording.ops)
 
     def corner(self, cluster: Cluster) -> Iterator[Text]:
         """The captions of an open scope: its graph breaks that are not at an op."""

@@ -19,7 +19,6 @@ class FrameMark(dict[object, Any]):
     """
 
     def __init__(self, traced_by: Any = None) -> None:
-        super().__init__()
         self.traced_by = traced_by
 
     def __call__(self, *event: Any) -> None:
