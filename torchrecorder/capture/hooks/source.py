@@ -136,7 +136,7 @@ class Sources:
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
         self.eager = RanEagerly()
-        self.calls: object = None  # whose marks tell which frames ran before the recording
+        self.calls: object = None  # whose marks tell which frames, if no generators, ran before
         self.steps: dict[int, str] = {}  # running compiled steps: class of the optimizer, by frame
         self.expect_compiled()
 
