@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Union
 
@@ -90,9 +91,7 @@ def build(
         kept: The tensors of ``keep=``, and the nodes of ``replay=True``.
     """
     builder = _TableBuilder()
-    take = builder.actions()
-    for event in events:
-        take[type(event)](event)
+    builder.take(events)
     return repaired(builder.recording(make, live, kept or Kept()))
 
 
@@ -123,15 +122,24 @@ class _TableBuilder:
         self.outputs: tuple[Slot, ...] = ()
         self.unseen: list[ScopeId] = []  # calls whose outputs are unknown
 
-    def actions(self) -> dict[type, Callable[[Any], None]]:
-        """The function that handles each kind of event."""
+    def take(self, events: Iterable[Any]) -> None:
+        """Add *events*: rows to their table, where they replace one with their id."""
+        tables: dict[type, dict[Any, Any]] = {
+            Module: self.modules, Value: self.values, Op: self.ops, Scope: self.scopes,
+            GradNode: self.grads,
+        }  # fmt: skip
+        actions = self._actions()
+        for event in events:
+            kind = type(event)
+            if kind in tables:
+                tables[kind][event.id] = event
+            else:
+                actions[kind](event)
+
+    def _actions(self) -> dict[type, Callable[[Any], None]]:
+        """The function that handles each kind of other events."""
         return {
-            Module: _by_id(self.modules),
-            Value: _by_id(self.values),
-            Op: _by_id(self.ops),
-            Scope: _by_id(self.scopes),
             ScopeLeft: self._leave,
-            GradNode: _by_id(self.grads),
             BackwardRun: self.backward_runs.append,
             GradRun: self._grad_ran,
             GradNodeMade: self._grad_made,
@@ -153,8 +161,8 @@ class _TableBuilder:
     def _function(self, event: FunctionCall) -> None:
         """Add a call with those of its ops and scopes that were recorded."""
         self.calls[event.id] = event._replace(
-            ops=tuple(op for op in event.ops if op in self.ops),
-            scopes=tuple(scope for scope in event.scopes if scope in self.scopes),
+            ops=tuple([op for op in event.ops if op in self.ops]),
+            scopes=tuple([scope for scope in event.scopes if scope in self.scopes]),
         )
 
     def _leave(self, event: ScopeLeft) -> None:
@@ -206,12 +214,13 @@ class _TableBuilder:
             inputs, self.outputs = self._ends()
         self._name_gradients()
         failure = self.failures[0] if self.failures else None
+        ops = sorted(self.ops.values(), key=attrgetter("index"))
         facts = replace(self.done.facts, failure=failure, lost=self.lost)
         return make(
             name=self.done.name,
             scopes=MappingProxyType(self.scopes),
             modules=MappingProxyType(self._called_modules()),
-            ops=MappingProxyType(dict(sorted(self.ops.items(), key=lambda item: item[1].index))),
+            ops=MappingProxyType({op.id: op for op in ops}),
             values=MappingProxyType(self.values),
             grad_nodes=MappingProxyType(self.grads),
             inputs=inputs,
@@ -365,7 +374,8 @@ class _TableBuilder:
         for value in self.values.values():
             if value.role not in (*STORED, Role.INPUT) and value.names:
                 names = tuple(map(self._gradient_name, value.names))
-                self.values[value.id] = value.replace(names=names)
+                if names != value.names:
+                    self.values[value.id] = value.replace(names=names)
         for run in self.backward_runs:
             op = self.ops.get(run.op) if run.op is not None else None
             if op is not None:
@@ -381,15 +391,6 @@ class _TableBuilder:
         maker = self.ops.get(leaf.producer) if leaf.producer is not None else None
         known = leaf.names[:1] or (maker.name if maker is not None else leaf.role.value,)
         return f"{known[0]}{GRAD_SUFFIX}"
-
-
-def _by_id(rows: dict[Any, Any]) -> Callable[[Any], None]:
-    """The action that adds a row to a table, or replaces the one with its id."""
-
-    def add(event: Any) -> None:
-        rows[event.id] = event
-
-    return add
 
 
 def _together(quantity: str, one: float, other: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 import torchrecorder
 from torchrecorder.capture.modes.arguments import sort_arguments
-from torchrecorder.capture.modes.op_schema import FunctionFacts
+from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 
 NUMBERS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False))
 SLICES = st.builds(slice, *3 * [st.none() | st.integers(-9, 9)])
@@ -249,6 +249,25 @@ def test_tensors_have_the_names_of_the_overload(function: Any, names: list[str])
     x, y = torch.ones(2, 4), torch.ones(2, 4)
     *_, op = torchrecorder.record(function, (x, y)).ops.values()
     assert [slot.name for slot in op.inputs] == names
+
+
+class Sizes(NamedTuple):
+    """A tuple class of the program."""
+
+    rows: Any
+    columns: Any
+
+
+@pytest.mark.parametrize("kind", [lambda *items: [*items], lambda *items: items, Sizes])
+def test_overloads_are_known_by_the_items_of_lists(kind: Any) -> None:
+    """Also where the class of the list is that of an earlier call with other items."""
+    overloads, x = facts_of(Tensor.view).overloads, torch.ones(6)
+    assert overloads is not None
+    for _ in range(2):
+        assert overloads.names_of((x, kind(2, 3)), {}) == ("self", "size")
+        assert overloads.names_of((x, kind("2", "3")), {}) == ()
+        assert overloads.names_of((x,), {"size": kind(3, 2)}) == ("self", "size")
+        assert overloads.names_of((x,), {"size": kind("3", "2")}) == ()
 
 
 def test_a_window_at_a_random_place_has_lines_from_what_places_it() -> None:

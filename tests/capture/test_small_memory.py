@@ -40,7 +40,7 @@ def test_the_node_in_which_a_kernel_runs(
     monkeypatch.setattr(memory, "current_node", lambda: None)
     for op, scope, place in (("o1", "s1", "o1"), (None, "s1", "s1"), (None, None, "")):
         made.tape.op = op
-        made.tape.stack = [SimpleNamespace(scope=scope)] if scope else []
+        made.tape.scope = scope
         made._before_kernel(torch.ops.aten.add.Tensor, (), {})
         assert made._node == place
 
@@ -176,7 +176,7 @@ def test_the_node_whose_operations_are_counted(
     assert counted() == Measured(FLOPS_BACKWARD, node, 7)
     monkeypatch.setattr(flops, "current_node", lambda: None)
     assert counted() == Measured(FLOPS_FORWARD, "run", 7)
-    counting.tape.stack = [SimpleNamespace(scope="s1")]
+    counting.tape.scope = "s1"
     assert counted() == Measured(FLOPS_FORWARD, "s1", 7)
     counting.tape.op = "o1"
     assert counted() == Measured(FLOPS_FORWARD, "o1", 7)

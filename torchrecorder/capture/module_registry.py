@@ -301,9 +301,11 @@ class ModuleRegistry:
             shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
             if shapeless is not None:
                 self._set_shape(tensor, role, shapeless, name)
-            first = shapeless or self._first_value(tensor)
-            first = first or values.early_reads.name(tensor, role, self._names(tensor, name))
-            value = first or values.peek(tensor)
+            value = shapeless
+            if value is None and (id(tensor) in values.entries or is_wrapped(tensor)):
+                value = self._first_value(tensor)
+                value = value or values.early_reads.name(tensor, role, self._names(tensor, name))
+                value = value or values.peek(tensor)
             if value is None and self._running:
                 value = values.alias_of_known(tensor)
             if value is None and self._running and not self._owns(role, innermost(tensor)):
@@ -329,12 +331,11 @@ class ModuleRegistry:
         values = self.values
         for role, held in parameters_and_buffers(module):
             for name, tensor in held.items() if not only or role in only else ():
-                if not isinstance(tensor, Tensor) or self._first_value(tensor) is not None:
-                    continue
                 known = values.entries.get(id(tensor))
                 if known is None or known.names or known.role is not Role.INNER:
                     continue
-                if tensor.is_leaf:
+                assert tensor is not None  # it has an entry
+                if tensor.is_leaf and self._first_value(tensor) is None:
                     paths = (f"{path}.{name}" if path else name for path in entry.names)
                     known.names = tuple(paths) or (name,)
                     known.requires_grad = tensor.requires_grad

@@ -69,7 +69,12 @@ def weights_of(module: Module) -> list[tuple[str, Tensor]]:
 
 def parameters_and_buffers(module: Module) -> list[tuple[Role, TensorsByName]]:
     """The parameters and the buffers of *module*, without its children."""
-    return [(role, held) for role, held in tensor_dicts_of(module)[:2] if held]
+    found: list[tuple[Role, TensorsByName]] = []
+    if parameters := module._parameters:
+        found.append((Role.PARAMETER, parameters))
+    if buffers := module._buffers:
+        found.append((Role.BUFFER, buffers))
+    return found
 
 
 def is_uninitialized(module: Module) -> bool:

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from torch.jit import is_tracing  # type: ignore[attr-defined]
-
 from torchrecorder.build import Event
+from torchrecorder.capture.internals.access import is_tracing
 from torchrecorder.capture.scope import Observer, OpenScope
 from torchrecorder.events import (
     FunctionId,
@@ -145,6 +144,7 @@ class Tape:
         self.positions = itertools.count()
         self.backward_runs = itertools.count()
         self.outer_scope: ScopeId | None = None  # the scope in which the thread was started
+        self.scope: ScopeId | None = None  # the innermost open scope
         self.events: list[Event] = []
         self.write = self.events.append
         self.clock = clock
@@ -180,7 +180,8 @@ class Tape:
         tape.events, tape.write = main.events, main.write
         tape.positions, tape.backward_runs = main.positions, main.backward_runs
         tape.shared = main.shared
-        tape.number, tape.outer_scope, tape.began = number, around, main.began
+        tape.number, tape.began = number, main.began
+        tape.scope = tape.outer_scope = around
         tape._number_from(number * _IDS_PER_THREAD)
         return tape
 
@@ -223,11 +224,6 @@ class Tape:
         """Whether *thread* is the recorded one, or runs a backward pass for it."""
         return thread == self.thread or thread == self.engine_thread
 
-    @property
-    def scope(self) -> ScopeId | None:
-        """The innermost open scope."""
-        return self.stack[-1].scope if self.stack else self.outer_scope
-
     def next_index(self) -> int:
         """Assign the next index in run order."""
         index = next(self.positions)
@@ -248,10 +244,8 @@ class Tape:
     ) -> OpenScope:
         """Open a scope inside the current one, and write its event."""
         scope, index = self.next_scope(), self.next_index()
-        stack = self.stack
-        parent = self.outer_scope
-        if stack:
-            parent, recompute = stack[-1].scope, recompute or stack[-1].recompute
+        stack, parent = self.stack, self.scope
+        recompute = recompute or bool(stack) and stack[-1].recompute
         inputs, outputs, seconds, failed = (), (), None, True  # until the scope is closed
         row = Scope(
             scope, parent, index, kind, name, path, cls, module, call, source, recompute,
@@ -260,7 +254,14 @@ class Tape:
         self.write(row)
         opened = OpenScope(row, state, self.time())
         stack.append(opened)
+        self.scope = scope
         return opened
+
+    def leave(self) -> OpenScope:
+        """Remove the innermost scope, whose event the caller writes."""
+        left = self.stack.pop()
+        self.scope = self.stack[-1].scope if self.stack else self.outer_scope
+        return left
 
     def write_op(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
 
 from torchrecorder.events import Allocation
 from torchrecorder.graph.recording import RecordedRun
@@ -51,52 +52,52 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
     grads, failure = recording.grad_nodes.values(), recording.run.failure
     sent = recording.communications
     yield "scopes", _ids_in(
-        (scope.parent for scope in scopes),
-        (op.scope for op in ops),
-        (grad.scope for grad in grads),
-        (item.scope for item in sent),
-        (call for module in modules for call in module.calls),
-        (item.scope for item in recording.graph_breaks),
-        (item.scope for item in recording.function_calls.values()),
-        (scope for item in recording.function_calls.values() for scope in item.scopes),
-        [failure.scope if failure is not None else None],
+        {scope.parent for scope in scopes},
+        {op.scope for op in ops},
+        {grad.scope for grad in grads},
+        {item.scope for item in sent},
+        {call for module in modules for call in module.calls},
+        {item.scope for item in recording.graph_breaks},
+        {item.scope for item in recording.function_calls.values()},
+        {scope for item in recording.function_calls.values() for scope in item.scopes},
+        {failure.scope if failure is not None else None},
     )
-    yield "modules", _ids_in(scope.module for scope in scopes)
+    yield "modules", _ids_in({scope.module for scope in scopes})
     yield "ops", _ids_in(
-        (value.producer for value in values),
-        (grad.owner for grad in grads),
-        (run.op for run in recording.backward_runs),
-        (item.op for item in sent),
-        (item.op for item in recording.graph_breaks),
-        (op for kernel in recording.fused_kernels for op in kernel.ops),
-        (op for item in recording.function_calls.values() for op in item.ops),
-        [failure.op if failure is not None else None],
+        {value.producer for value in values},
+        {grad.owner for grad in grads},
+        {run.op for run in recording.backward_runs},
+        {item.op for item in sent},
+        {item.op for item in recording.graph_breaks},
+        {op for kernel in recording.fused_kernels for op in kernel.ops},
+        {op for item in recording.function_calls.values() for op in item.ops},
+        {failure.op if failure is not None else None},
     )
     yield "values", _ids_in(
-        (slot.value for op in ops for slot in op.inputs),
-        (value for op in ops for value in (*op.outputs, *op.writes)),
-        (slot.value for scope in scopes for slot in (*scope.inputs, *scope.outputs)),
-        (slot.value for module in modules for slot in module.stored),
-        (slot.value for slot in (*recording.inputs, *recording.outputs)),
-        (grad.variable for grad in grads),
-        (shard.value for shard in recording.shards),
-        (item.value for item in recording.grad_switches),
-        (value for run in recording.backward_runs for value in run.replacements),
+        {slot.value for op in ops for slot in op.inputs},
+        {value for op in ops for value in (*op.outputs, *op.writes)},
+        {slot.value for scope in scopes for slot in (*scope.inputs, *scope.outputs)},
+        {slot.value for module in modules for slot in module.stored},
+        {slot.value for slot in (*recording.inputs, *recording.outputs)},
+        {grad.variable for grad in grads},
+        {shard.value for shard in recording.shards},
+        {item.value for item in recording.grad_switches},
+        {value for run in recording.backward_runs for value in run.replacements},
     )
     yield "grad_nodes", _ids_in(
-        (value.grad.grad for value in values if value.grad is not None),
-        (edge.grad for grad in grads for edge in grad.next if edge is not None),
-        (grad.made_by for grad in grads),
-        (ran.grad for ran in recording.grad_runs),
-        (item.grad for item in sent),
-        [failure.grad if failure is not None else None],
+        {value.grad.grad for value in values if value.grad is not None},
+        {edge.grad for grad in grads for edge in grad.next if edge is not None},
+        {grad.made_by for grad in grads},
+        {ran.grad for ran in recording.grad_runs},
+        {item.grad for item in sent},
+        {failure.grad if failure is not None else None},
     )
 
 
-def _ids_in(*found: Iterable[str | None]) -> set[str]:
-    ids = {name for names in found for name in names}
+def _ids_in(*found: Set[str | None]) -> set[str]:
+    ids: set[Any] = set().union(*found)
     ids.discard(None)
-    return ids  # type: ignore[return-value]
+    return ids
 
 
 def _ids(recording: RecordedRun) -> Iterator[str]:

@@ -24,23 +24,34 @@ def variables_read(
     of_weights = {
         value.id
         for value in values.values()
-        if value.role in STORED or names_gradient(value.names)
+        if value.role in STORED or value.names and names_gradient(value.names)
     }
     read: dict[ValueId, None] = {}
     beside_weights: set[ValueId] = set()
     written: set[object] = set()
     for op in ops:
-        given = dict.fromkeys(slot.value for slot in op.inputs if slot.value in values)
-        constants = [value for value in given if values[value].role is Role.CONSTANT]
-        shapes = {values[value].shape for value in given if value in of_weights}
-        others = {value for value in given if value not in of_weights}
-        beside = {value for value in constants if values[value].shape in shapes}
-        if shapes and beside == others:
-            beside_weights |= beside
-            of_weights.update(op.outputs)
-        if op.scope in around:
+        constants: list[ValueId] = []
+        shapes: set[tuple[int, ...]] = set()
+        others: set[ValueId] = set()
+        for slot in op.inputs:
+            if slot.value in values:
+                value = values[slot.value]
+                if value.role is Role.CONSTANT:
+                    constants.append(value.id)
+                if value.id in of_weights:
+                    shapes.add(value.shape)
+                else:
+                    others.add(value.id)
+        if shapes and others.issubset(constants):
+            beside = {known for known in constants if values[known].shape in shapes}
+            if beside == others:
+                beside_weights |= beside
+                of_weights.update(op.outputs)
+        if constants and op.scope in around:
             read.update(dict.fromkeys(constants))
-        written.update(_memory(values[value]) for value in op.writes if value in values)
+        for known in op.writes:
+            if known in values:
+                written.add(_memory(values[known]))
     return [
         value
         for value in map(values.__getitem__, read)

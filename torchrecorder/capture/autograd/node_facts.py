@@ -87,4 +87,4 @@ def behind(starts: Sequence[Any]) -> Iterator[Any]:
             continue
         seen.add(node)
         yield node
-        stack.extend(parent for parent, _ in reversed(node.next_functions) if parent is not None)
+        stack.extend([parent for parent, _ in reversed(node.next_functions) if parent is not None])

@@ -57,7 +57,7 @@ class AutogradWalk:
         self.recomputes = False
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
-        self.node_recorded: Callable[[GradId, Any], None] = lambda grad, node: None
+        self.node_recorded: Callable[[GradId, Any], None] | None = None
         self.foreign_nodes = ThreadNodes(self)
         self.hidden = HiddenOps(self)
         self.key: Callable[[Any], int] = number_of
@@ -248,9 +248,11 @@ class AutogradWalk:
         stack = [node]
         while stack:
             node = stack.pop()
-            if self.key(node) == LEAF and self._is_leaf(node):
-                continue
             number = self.key(node)
+            if number == LEAF:
+                if self._is_leaf(node):
+                    continue
+                number = self.key(node)  # now of a foreign node
             if number in found and found[number][1] is not node:  # equal numbers of two threads
                 self.expect_foreign_nodes()
                 number = self.foreign_nodes.add_foreign(node)
@@ -261,9 +263,7 @@ class AutogradWalk:
                 continue
             parents = node.next_functions
             found[number] = (number, node, parents)
-            for parent, _ in parents:
-                if parent is not None:
-                    stack.append(parent)
+            stack.extend([parent for parent, _ in parents if parent is not None])
         return _parents_first(found, self.key)
 
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
@@ -299,7 +299,8 @@ class AutogradWalk:
         self.owners[grad] = owner
         name = self._names.get(type(node)) or self._name_of(node)
         self.tape.write(GradNode(grad, name, owner, scope, following, None))
-        self.node_recorded(grad, node)
+        if self.node_recorded is not None:
+            self.node_recorded(grad, node)
 
     def _name_of(self, node: Any) -> str:
         """The name of *node*, cached by class if all nodes of the class have it."""
@@ -339,13 +340,14 @@ def _parents_first(
     tensor that was written in place gets a new node when its ``grad_fn`` is read.
     """
     ordered: dict[int, tuple[int, Any, _Parents]] = {}
-    stack = [(number, False) for number in sorted(nodes, reverse=True)]
+    stack = sorted(nodes, reverse=True)
     while stack:
-        number, seen = stack.pop()
-        if seen:
+        number = stack[-1]
+        behind = [key(parent) for parent, _ in nodes[number][2] if parent is not None]
+        behind = [item for item in behind if item in nodes and item not in ordered]
+        if behind:
+            stack += behind
+        else:
             ordered[number] = nodes[number]
-        elif number not in ordered:
-            stack.append((number, True))
-            behind = [key(parent) for parent, _ in nodes[number][2] if parent is not None]
-            stack.extend((item, False) for item in behind if item in nodes)
+            stack.pop()
     return list(ordered.values())

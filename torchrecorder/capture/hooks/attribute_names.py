@@ -18,8 +18,7 @@ from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import ModuleRegistry
 from torchrecorder.capture.module_tree import tensor_dicts_of, named_modules
 from torchrecorder.capture.tensors.argument_objects import (
-    MAX_ATTRIBUTE_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, attributes, every_place, has_place,
-    places_in,
+    MAX_ATTRIBUTE_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, attributes, every_place, places_in,
 )
 from torchrecorder.capture.tensors.entries import Entry, TensorNames
 from torchrecorder.events import Role, ScopeKind, SourceLine
@@ -218,9 +217,9 @@ class AttributeNames(TensorNames):
     ) -> Iterator[tuple[str, Tensor | Module]]:
         """The tensors and modules in *holder*, with paths, up to the limit of the run."""
         held = [(str(key), value) for key, value in holder.items() if key not in _OF_PYTORCH]
-        for name, found in every_place(held, deepest) if self._left > 0 else ():
+        for name, found, is_result in every_place(held, deepest) if self._left > 0 else ():
             self._left -= 1
-            if has_place(found):
+            if is_result:
                 yield name, found
             if self._left < 0:
                 break

@@ -9,6 +9,10 @@ from typing import Any
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
+OUTSIDE: Any = object()
+"""The fact about a frame that was running before the recording started."""
+
+
 class FrameMark(dict[object, Any]):
     """Facts about a frame, by recorder.
 

@@ -181,7 +181,8 @@ class ModuleScopes:
         found = named_tensors(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         kwargs = kwargs if type(kwargs) is dict else {}
-        found += tensors_in(kwargs)
+        if kwargs:
+            found += tensors_in(kwargs)
         if not self.open:
             named = [*named_arguments(args, entry.arguments), *kwargs.items()]
             given = self.arguments.of_module(outside, args, named)
@@ -311,14 +312,14 @@ class ModuleScopes:
         key, opened = self.open[-1]
         if self.fast.inside == key:
             self.fast.interrupt()
+        self._close_inner(opened, failed)
         self._close(opened, (), failed=failed)
 
     def _close(self, opened: OpenScope, outputs: tuple[Slot, ...], *, failed: bool) -> None:
-        self._close_inner(opened, failed)
         self.open.pop()
         if not self.open:
             self.registry.places = ObjectPlaces([])
-        self.tape.stack.pop()
+        self.tape.leave()
         seconds = self.tape.time() - opened.started
         left = (opened.scope, opened.inputs, outputs, seconds, failed)
         self.tape.write(new_tuple(ScopeLeft, left))

@@ -13,18 +13,15 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from torchrecorder.capture.hooks.frame_marks import GENERATOR_FLAGS, FrameMark, mark_of
+from torchrecorder.capture.hooks.frame_marks import GENERATOR_FLAGS, OUTSIDE, FrameMark, mark_of
 from torchrecorder.capture.hooks.source import Region, Sources
 from torchrecorder.capture.internals.access import get_frame
 from torchrecorder.capture.modes.call_site import is_call_site
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import FunctionCall, FunctionId, OpId, ScopeId, ScopeKind, SourceLine
 
-_OUTSIDE: Any = object()
-"""Marks frames that were running before the recording started."""
-
 _UNSURE: Any = object()
-"""Marks such frames until it is known whether a later step runs in them, too."""
+"""Marks frames `OUTSIDE` until it is known whether a later step runs in them, too."""
 
 _COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>"))
 _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
@@ -55,8 +52,8 @@ class PythonCall:
 
     def event(self, parent: FunctionId | None) -> FunctionCall:
         """The event of the call, in the call *parent*."""
-        ops = tuple(OpId(item) for item in self.inside if item[0] == "o")
-        scopes = tuple(ScopeId(item) for item in self.inside if item[0] == "s")
+        ops = tuple([OpId(item) for item in self.inside if item[0] == "o"])
+        scopes = tuple([ScopeId(item) for item in self.inside if item[0] == "s"])
         return FunctionCall(self.id, parent, self.scope, *self.function, self.source, ops, scopes)
 
 
@@ -83,9 +80,9 @@ class PythonCalls:
     def __enter__(self) -> PythonCalls:
         frame: FrameType | None = get_frame(1)
         if not self.sources.is_in_region(frame):  # else regions around the block count
-            self.sources.ran_before = self._ran_before
+            self.sources.calls = self
         while frame is not None:
-            self._mark(frame, _OUTSIDE)
+            self._mark(frame, OUTSIDE)
             frame = frame.f_back
         return self
 
@@ -116,12 +113,6 @@ class PythonCalls:
                 mark.remove(frame, self)
             frame = frame.f_back
         self._unmarked.clear()
-
-    def _ran_before(self, frame: FrameType) -> bool:
-        """Whether *frame*, and so every frame outside of it, was running before the block."""
-        if self._last_in(frame) is not _OUTSIDE:
-            return False
-        return not frame.f_code.co_flags & GENERATOR_FLAGS  # others may resume one
 
     def finish(self) -> None:
         """Write the events of the calls with ops or scopes."""
@@ -161,7 +152,7 @@ class PythonCalls:
             new.append(place)
         else:
             running, new = None, self._inside_forward(frames)
-        if running is _OUTSIDE:
+        if running is OUTSIDE:
             running = None
             if new and self._is_function():
                 self._mark(frames[new.pop()], None)
@@ -188,7 +179,7 @@ class PythonCalls:
         those around the block.
         """
         if frame.f_code.co_flags & GENERATOR_FLAGS:
-            return (_OUTSIDE,) if self._last_in(frame) is _OUTSIDE else None
+            return (OUTSIDE,) if self._last_in(frame) is OUTSIDE else None
         mark = frame.f_trace
         if type(mark) is FrameMark:
             running = mark.get(self, _UNSURE)

@@ -86,8 +86,10 @@ class Regions:
         if calls and calls[-1][1].frame is not end:
             if self.tape.thread == threading.get_ident():  # the stack of others begins elsewhere
                 self.deferred_exits.close_interrupted(frame)
-        if found and any(region.forward is not None for region in found):
-            found = self.direct.without_known(found)
+        for region in found:
+            if region.forward is not None:
+                found = self.direct.without_known(found)
+                break
         stack = self.tape.stack
         state = self.state = mode_state()
         opened: list[tuple[Region, ScopeId]] = []
@@ -102,9 +104,10 @@ class Regions:
             caller = self.calls.last_in(around[0]) if around else None
             if caller is not None:
                 caller.inside.append(scope)
-        if line is None and stack:  # use that of an open scope
-            sources = (opened.event.source for opened in reversed(stack))
-            line = next((source for source in sources if source is not None), None)
+        if line is None:  # use that of an open scope
+            for outer in reversed(stack):
+                if outer.event.source is not None:
+                    return outer.event.source
         return line
 
     def module_called(self, scope: ScopeId) -> None:
@@ -227,8 +230,8 @@ class Regions:
 
     def close(self, opened: OpenScope, *, failed: bool = False) -> None:
         """Close a region, which must be the innermost scope."""
-        popped = self.tape.stack.pop()
-        assert popped is opened
+        left = self.tape.leave()
+        assert left is opened
         if opened.ends is not None:
             opened.ends()
         seconds = self.tape.time() - opened.started

@@ -13,7 +13,6 @@ import os
 import re
 import sys
 import weakref
-from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
-from torchrecorder.capture.hooks.frame_marks import FrameMark, mark_of
+from torchrecorder.capture.hooks.frame_marks import OUTSIDE, FrameMark, mark_of
 from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODES,
@@ -48,7 +47,7 @@ from torchrecorder.capture.internals.table import (
     GRADIENT_SCALERS,
     RECEIVED,
 )
-from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
+from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine, new_tuple
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -137,8 +136,7 @@ class Sources:
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
         self.eager = RanEagerly()
-        # whether a frame was running before the recording started
-        self.ran_before: Callable[[FrameType], bool] = lambda frame: False
+        self.calls: object = None  # whose marks tell which frames, if no generators, ran before
         self.steps: dict[int, str] = {}  # running compiled steps: class of the optimizer, by frame
         self.expect_compiled()
 
@@ -151,7 +149,7 @@ class Sources:
     ) -> tuple[SourceLine | None, list[Region], list[FrameType], FrameType | None]:
         """The user's line at *frame* or outside it, the regions around it, and the user's frames.
 
-        The walk ends at a module call, or at the first frame that `ran_before` the recording.
+        The walk ends at a module call, or at the first frame that ran before the recording.
 
         Returns:
             The line, or None if a module call comes first; regions and frames up to the end of the
@@ -175,7 +173,8 @@ class Sources:
                     inside = len(frames)
                     regions.append(Region(ScopeKind.CUSTOM_FUNCTION, function, frame, inside))
             code = frame.f_code
-            place = places.get(id(code)) or self._classify(code)
+            key = id(code)
+            place = places[key] if key in places else self._classify(code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
             if place is _MODULE:
@@ -187,24 +186,27 @@ class Sources:
                 break
             if place is _LIBRARY:
                 pass
-            elif isinstance(place, ScopeKind):
+            elif type(place) is str:
+                frames.append(frame)
+                if line is None:
+                    known = self._lines.get((key, frame.f_lasti))
+                    line = known or self._line(place, frame, code)
+                mark = frame.f_trace
+                if type(mark) is FrameMark and mark.get(self.calls) is OUTSIDE:
+                    break
+            elif type(place) is ScopeKind:
                 if place in OF_WEIGHTS:  # of the model, not of each module in it
                     regions = [region for region in regions if region.kind not in OF_WEIGHTS]
-                regions.append(Region(place, frame, frame.f_back, len(frames)))
+                facts = place, frame, frame.f_back, len(frames), None, None
+                regions.append(new_tuple(Region, facts))
             elif place is _INTERNAL:
                 raise InternalWork
             elif place is _COMPILED and id(frame) in self.steps:
                 regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back, len(frames)))
             elif place is _COMPILED:
                 self.eager.add(frame)
-            else:
-                frames.append(frame)
-                if line is None:
-                    line = self._line(str(place), frame, code)
-                if self.ran_before(frame):
-                    break
             callee, frame = frame, frame.f_back
-            if id(code) in forwards and frame is not None and id(frame.f_code) not in CALLERS:
+            if key in forwards and frame is not None and id(frame.f_code) not in CALLERS:
                 self._add_direct(callee, len(frames), regions)
         return line, regions, frames, end
 

@@ -72,6 +72,7 @@ count_function_modes = torch._C._len_torch_function_stack
 count_dispatch_modes = torch._C._len_torch_dispatch_stack
 WithoutSubclasses: Any = torch._C.DisableTorchFunctionSubclass
 any_autocast = torch._C._is_any_autocast_enabled
+is_tracing = torch._C._is_tracing
 
 
 def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:

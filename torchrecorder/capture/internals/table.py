@@ -139,6 +139,7 @@ FAKE_TENSORS = needed(
 COMPILER_STANCE = needed(
     "the compiler's stance", "compiled models run eagerly", "torch.compiler.set_stance"
 )
+TRACING = needed("torch.jit.trace", "whether it is running", "torch._C._is_tracing")
 AUTOCAST = needed("autocast", "regions of autocast", "torch._C._is_any_autocast_enabled")
 BUFFERS = needed(
     "writing buffers",

@@ -32,14 +32,13 @@ def sort_arguments(
     names = facts.names_of(args, kwargs)
     if facts.name == "deepcopy":
         args = args[:1]  # the argument was copied before: do not read it
-    for name, entry in named_arguments(args, names):
+    for name, entry in (*named_arguments(args, names), *kwargs.items()):
         if isinstance(entry, Tensor):
             tensors.append((name, entry))
-        elif entry is not None:
+        elif type(entry) not in _NUMBERS:
             _sort(name, entry, tensors, plain)
-    for name, argument in kwargs.items():
-        if argument is not None:
-            _sort(name, argument, tensors, plain)
+        elif entry is not None:
+            plain.append((name, repr(entry)))
     if facts.higher_order:
         given = {id(tensor) for _, tensor in tensors}
         tensors += [item for item in closed_over(args) if id(item[1]) not in given]
@@ -76,11 +75,8 @@ def named_tensors(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[s
 def _sort(
     name: str, each: Any, tensors: list[tuple[str, Tensor]], plain: list[tuple[str, str]]
 ) -> None:
-    if type(each) in _NUMBERS:
-        plain.append((name, repr(each)))
-    elif isinstance(each, Tensor):
-        tensors.append((name, each))
-    elif isinstance(each, tuple) and _NUMBERS.issuperset(map(type, each)):
+    """Add the argument *each*, neither a tensor nor a number, to *tensors* and *plain*."""
+    if isinstance(each, tuple) and _NUMBERS.issuperset(map(type, each)):
         plain.append((name, repr(tuple(each))))
     elif isinstance(each, (tuple, list, dict)):
         tensors.extend(tensors_in(each, name))

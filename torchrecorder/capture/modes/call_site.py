@@ -24,6 +24,9 @@ _HANDLE = handle_torch_function.__code__
 _TRACERS = ("coverage", "trace")
 """Packages with trace functions that do not stop the program."""
 
+_MONITORS = sys.version_info >= (3, 12)
+"""Whether debuggers may use ``sys.monitoring``."""
+
 _DEBUGGER = 0
 """``sys.monitoring.DEBUGGER_ID``, of Python 3.12 and newer."""
 
@@ -44,10 +47,12 @@ class CallSites:
 
     def at(self, frame: FrameType) -> Caller:
         """A function that calls a torch function as if *frame* called it."""
-        if _is_debugged():
+        if (_MONITORS or sys.gettrace() is not None) and _is_debugged():
             return _call
-        frame = caller_of_function(frame)
         code = frame.f_code
+        if code is _HANDLE:
+            frame = caller_of_function(frame)
+            code = frame.f_code
         place = id(code), frame.f_lasti
         caller = self._callers.get(place)
         if caller is None:

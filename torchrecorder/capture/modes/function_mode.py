@@ -157,9 +157,12 @@ class OpRecorder:
 
     def _sources(self, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
         """*tensors* with the user's tensors instead of the recorder's aliases."""
-        given = [(name, self.values.source(tensor)) for name, tensor in tensors]
-        for _, tensor in given:
-            self.values.read(tensor)
+        values, given = self.values, []
+        for name, tensor in tensors:
+            if id(tensor) in values.aliases:
+                tensor = values.source(tensor)
+                values.read(tensor)
+            given.append((name, tensor))
         return given
 
     def end(self, call: Call, result: Any) -> None:
@@ -237,6 +240,8 @@ class OpRecorder:
                     wrote = facts.in_place and tensor is call.tensors[0][1]
             if wrote:
                 found[id(tensor)] = name, tensor, entry
+        if not found:
+            return {}
         own = call.own_writes(found.values()) if len(found) > 1 else found.values()
         return {id(tensor): self.values.wrote(tensor, entry, call.op) for _, tensor, entry in own}
 
@@ -379,8 +384,9 @@ class FunctionMode(TorchFunctionMode):
 
     def _passes(self) -> bool:
         """Whether the caller's caller is in another task, or is part of a backward pass."""
-        by_hook = self.called_by_hook if current_graph_task() != -1 else None
-        return self.calls.tape.task.is_left() if by_hook is None else not by_hook(get_frame(2))
+        if current_graph_task() == -1 or self.called_by_hook is None:
+            return self.calls.tape.task.is_left()
+        return not self.called_by_hook(get_frame(2))
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a higher-order operator; module calls are ignored, because it may trace functions."""

@@ -22,6 +22,8 @@ _ANY = torch.empty(0, device="cpu")
 _OF_PYTHON = frozenset(("requires_grad",))
 """Keyword arguments that PyTorch removes before it calls an operator."""
 
+_LISTS = list, tuple
+
 _TENSORS = "List[Tensor]"
 
 _SIGNATURE = re.compile(r"\s*\w+\(([^)]*)\)")
@@ -47,15 +49,18 @@ class Overloads:
         """The names of positional arguments for a call; empty if PyTorch selects no overload, as
         when the sizes of ``x.view(2, 3)`` are no list."""
         first = self.spread
-        if first is not None and not any(isinstance(item, (list, tuple)) for item in args[first:]):
+        if first is not None and not any(isinstance(item, _LISTS) for item in args[first:]):
             names = self._names((*args[:first], [*args[first:]]), kwargs)
             items = (f"{name}.{place}" for name in names[first:] for place in range(len(args)))
             return (*names[:first], *items)[: len(args)]
         return self._names(args, kwargs)
 
     def _names(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-        key = *map(_kind, args), *((name, _kind(item)) for name, item in kwargs.items())
+        key: tuple[Any, ...] = *map(type, args), *kwargs, *map(type, kwargs.values())
         known = self._known.get(key)
+        if known is None and any(isinstance(item, _LISTS) for item in (*args, *kwargs.values())):
+            key = *map(_kind, args), *kwargs, *map(_kind, kwargs.values())
+            known = self._known.get(key)
         if known is None:
             given = {name: _stand_in(item) for name, item in kwargs.items()
                      if name not in _OF_PYTHON}
@@ -113,13 +118,13 @@ def documented(func: Callable[..., Any]) -> tuple[str, ...]:
 
 def _kind(given: Any) -> Any:
     """What decides between overloads: the class of an argument, and of the items of a list."""
-    if isinstance(given, (list, tuple)):
+    if isinstance(given, _LISTS):
         return list, *{_kind(item): None for item in given}
     return Tensor if isinstance(given, Tensor) else type(given)
 
 
 def _stand_in(given: Any) -> Any:
     """*given* with another tensor in the place of each of its tensors."""
-    if isinstance(given, (list, tuple)):
+    if isinstance(given, _LISTS):
         return [_stand_in(item) for item in given]
     return _ANY if isinstance(given, Tensor) else given

@@ -59,8 +59,7 @@ def restored(model: Any) -> Iterator[None]:
             if isinstance(model, Module):
                 modules = [module for _, module in named_modules(model)]
                 stack.callback(_Buffers(modules).put_back)
-                _keep_generators(stack, modules)
-                _set_gradients_aside(stack, modules)
+                _keep_attributes(stack, modules)
         try:
             yield
         finally:
@@ -81,17 +80,16 @@ def _without_all_modes() -> Iterator[None]:
         yield
 
 
-def _keep_generators(stack: contextlib.ExitStack, modules: list[Module]) -> None:
-    """Restore the states of the random generators in attributes of *modules* at the end."""
-    for item in (item for module in modules for item in vars(module).values()):
+def _keep_attributes(stack: contextlib.ExitStack, modules: list[Module]) -> None:
+    """Restore the states of random generators in *modules*, and the gradients of their tensors, at
+    the end. Gradients are None in the run: a backward pass in forward would add to the user's."""
+    parts = [part for module in modules for _, part in tensor_dicts_of(module)]
+    held = [item for part in parts for item in part.values()]
+    for item in held:
         if type(item) is torch.Generator:
             stack.callback(item.set_state, item.get_state())
-
-
-def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> None:
-    """Set gradients to None for the run: a backward pass in forward would add to the user's."""
-    parts = (part for module in modules for _, part in tensor_dicts_of(module))
-    tensors = (item for part in parts for item in part.values() if issubclass(type(item), Tensor))
+    classes = {cls for cls in set(map(type, held)) if issubclass(cls, Tensor)}
+    tensors = [item for item in held if type(item) in classes]
     found = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
     stack.callback(_put_back_gradients, found)
     for tensor, _ in found:

@@ -124,27 +124,26 @@ def has_function_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def places_in(arguments: Named, deepest: int) -> Iterator[tuple[str, Tensor | Module]]:
     """Every tensor and module in *arguments*, breadth first, with its shortest path."""
-    return ((name, found) for name, found in every_place(arguments, deepest) if has_place(found))
+    places = every_place(arguments, deepest)
+    return ((name, found) for name, found, is_result in places if is_result)
 
 
-def every_place(arguments: Named, deepest: int) -> Iterator[tuple[str, Any]]:
-    """Every object that `places_in` visits, with its path; also containers."""
+def every_place(arguments: Named, deepest: int) -> Iterator[tuple[str, Any, bool]]:
+    """Every object that `places_in` visits, with its path and whether it is a tensor or module.
+
+    Those are results, and are not searched.
+    """
     queue = [(name, value, 0) for name, value in arguments]
     seen: set[int] = set()
     for place, (name, found, depth) in enumerate(queue):  # grows while it is read
-        yield name, found
-        is_open = not has_place(found) and id(found) not in seen
+        is_result = _is_a(found, (Tensor, Module))
+        yield name, found, is_result
+        is_open = not is_result and id(found) not in seen
         if is_open and depth < deepest and len(queue) < _MAX_PLACES:
             seen.add(id(found))
-            queue.extend(
-                (_joined(name, key, value), value, depth + 1) for key, value in _parts(found)
-            )
+            parts = _parts(found)
+            queue.extend([(_joined(name, key, value), value, depth + 1) for key, value in parts])
         queue[place] = ("", None, 0)
-
-
-def has_place(found: Any) -> bool:
-    """Whether *found* is a tensor or module; these are results, and are not searched."""
-    return _is_a(found, (Tensor, Module))
 
 
 def _is_a(found: Any, classes: Any) -> bool:

@@ -38,7 +38,7 @@ _SPARSE_PARTS = {
     torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
 }
 
-_NO_PARTS = (int, float, str, type(None))
+_NO_PARTS = frozenset((int, float, bool, str, type(None)))
 _ENDS = ("start", "stop", "step")
 
 
@@ -56,7 +56,7 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
         name, value = stack.pop()
         if isinstance(value, Tensor):
             tensors.append((name, value))
-        elif id(value) not in seen:
+        elif type(value) not in _NO_PARTS and id(value) not in seen:
             parts = _parts(value, name)
             if parts:
                 seen.add(id(value))
@@ -65,8 +65,6 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
 
 
 def _parts(value: Any, name: str) -> list[tuple[str, Any]]:
-    if isinstance(value, _NO_PARTS):
-        return []
     prefix = f"{name}." if name else ""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(prefix + field, item) for field, item in zip(value._fields, value)]
@@ -188,7 +186,8 @@ def class_or_layout(tensor: Tensor) -> str:
 
 def byte_range(tensor: Tensor) -> tuple[int, int]:
     """The range of bytes that *tensor* occupies in its storage."""
-    tensor = memory_owner(tensor)
+    if type(tensor) not in PLAIN_TENSOR_TYPES:
+        tensor = memory_owner(tensor)
     try:
         low, number = tensor.storage_offset(), tensor.numel()
         if type(number) is not int or type(low) is not int:  # symbolic: int() would specialize

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, UntypedStorage
 
-from torchrecorder.capture.internals.access import SEES_STORAGES_END
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_pending
 from torchrecorder.capture.tensors.byte_ranges import LastWrites, TensorRanges, Write
 from torchrecorder.capture.tensors.describe import (
@@ -66,8 +66,10 @@ class Storage:
 
     def free(self) -> None:
         """Free the weak references, so that the address may be reused."""
-        for weak in self._weak_references() if self.weak else ():
-            UntypedStorage._free_weak_ref(weak)
+        if self.weak:
+            for other in self.others.values() if self.others else ():
+                UntypedStorage._free_weak_ref(other.weak)
+            UntypedStorage._free_weak_ref(self.weak)
         self.weak, self.held, self.others = 0, None, None
 
     def has_ended(self) -> bool:
@@ -220,7 +222,8 @@ class Storages:
     def of(self, tensor: Tensor) -> Storage:
         """The storage of *tensor*, which is added if it is unknown."""
         try:
-            memory = memory_owner(tensor).untyped_storage()
+            owner = tensor if type(tensor) in PLAIN_TENSOR_TYPES else memory_owner(tensor)
+            memory = owner.untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
             return Storage(None, NO_STORAGE)
         address = memory._cdata

@@ -377,8 +377,7 @@ class TensorTable:
 
     def original(self, tensor: Tensor) -> Tensor | None:
         """The user's tensor that *tensor* is an alias of; None if it is no alias."""
-        entry = self.entries.get(id(tensor))
-        return entry.original if entry is not None and entry() is tensor else None
+        return self.entries[id(tensor)].original if id(tensor) in self.aliases else None
 
     def source(self, tensor: Tensor) -> Tensor:
         """The original of an alias; *tensor* itself if it is no alias."""
