@@ -13,7 +13,7 @@ import torch
 
 import torchrecorder
 from tests import torchvision_shim
-from tests.work import growth
+from tests.work import growth, lines_run
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -68,6 +68,18 @@ def test_recording_is_in_proportion(kind: str) -> None:
     make, size = RUNS[kind]
     make(1)  # what is imported and made once
     assert growth(lambda number: lambda: make(number), size) < BOUND
+
+
+@pytest.mark.parametrize("file, most", [("page.html", 2_900), ("figure.svg", 1_150)])
+def test_lines_that_each_operation_takes(file: str, most: int, tmp_path: Path) -> None:
+    """An eighth more than when this was written: features that run for each operation add up."""
+    def writing(blocks: int) -> tuple[int, int]:
+        recording = chain(blocks)
+        return len(recording.ops), lines_run(lambda: recording.render(tmp_path / file))
+
+    chain(1).render(tmp_path / file)
+    (few, one), (many, two) = writing(16), writing(32)
+    assert (two - one) / (many - few) < most
 
 
 def flat_weights(number: int) -> Recording:

@@ -93,8 +93,7 @@ class NamedScopes:
     def scopes(self, recording: RecordedRun) -> frozenset[str]:
         """The scopes of *recording* with these names."""
         return frozenset(
-            scope.id
-            for scope in recording.scopes.values()
+            scope.id for scope in recording.scopes.values()
             if self.patterns and any(map(self._fits, _called(scope)))
         )
 
