@@ -181,7 +181,8 @@ def test_failure_is_marked_on_the_op_and_around_it() -> None:
     failed = THEMES["light"].looks["failed"]
     assert (box.look.fill, box.look.stroke, box.look.bold) == (failed.fill, failed.stroke, True)
     said = " ".join(text.text for text in box.label)
-    assert "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x4 and 5x6)" in said
+    error = "RuntimeError at net.py:12: mat1 and mat2 shapes cannot be multiplied (2x4 and 5x6)"
+    assert error in said
     assert [group.look.stroke for group in figure.groups] == [failed.stroke]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.recording import Failure, RecordedRun
+from torchrecorder.graph.recording import RecordedRun
 
 
 def error_in(recording: RecordedRun, node: str, message: str | None = None) -> str | None:
@@ -23,7 +24,7 @@ def error_in(recording: RecordedRun, node: str, message: str | None = None) -> s
     if failure is None or node not in _places(recording, failure):
         return None
     where = "in backward: " if failure.backward else ""
-    return f"{where}{failure.error}: {message or failure.message}"
+    return where + failure.text(message, folder=False)
 
 
 def failed_pass(recording: RecordedRun) -> Op | None:

@@ -22,6 +22,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.read_only import frozen, plain
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
@@ -47,19 +48,6 @@ class LiveObjects(Protocol):
 
     def fn(self, recording: RecordedRun, node: str) -> Any:
         """The module of the scope *node*, or a meta tensor like the value *node*; else None."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An exception and where it was raised; or where a run was that was saved before its end."""
-
-    error: str  # the class of the exception, or `UNFINISHED`
-    message: str
-    scope: ScopeId | None
-    op: OpId | None
-    backward: bool
-    grad: GradId | None = None
-    communication: int | None = None  # the index of the one that it waited for
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class Program(NamedTuple):
             communications,
             self.parameter_bytes,
             run.seconds,
-            "" if failure is None else f"{failure.error}: {failure.message}",
+            "" if failure is None else failure.text(),
             waits_in,
         )
 

@@ -110,7 +110,7 @@ class Facts:
         rows += self._graphs()
         rows += [("note", note) for note in run.notes]
         if run.failure is not None:
-            rows.append(("failed", f"{run.failure.error}: {run.failure.message}"))
+            rows.append(("failed", run.failure.text(folder=False)))
             rows += self._cause()
         if run.lost:
             rows.append(("lost", f"{plural(run.lost, 'fact')} could not be recorded"))

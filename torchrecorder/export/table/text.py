@@ -275,7 +275,7 @@ def _remarks(recording: RecordedRun) -> Iterator[str]:
     elif failure is not None:
         place = recording.scopes.get(failure.scope) if failure.scope is not None else None
         where = f" in {place.path or place.name}" if place is not None else ""
-        yield f"Failed{where}: {failure.error}: {labels.shorten(failure.message, 120)}"
+        yield f"Failed{where}: {failure.text(labels.shorten(failure.message, 120))}"
         cause = why_backward_failed(recording)
         if cause is not None:
             yield f"Cause: {cause}"
