@@ -63,6 +63,12 @@ class RunFacts:
     overhead: float | None = None  # time of the recorder
     rank: Rank | None = None  # in a distributed run
     running: tuple[str, ...] = ()  # scopes and ops that had not ended when it was saved
+    lane_failures: tuple[Failure, ...] = ()  # the errors of the lanes of a joined run
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The errors that ended the run, or its lanes."""
+        return self.lane_failures if self.failure is None else (self.failure, *self.lane_failures)
 
 
 class RunDone(NamedTuple):

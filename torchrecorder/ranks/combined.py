@@ -6,6 +6,7 @@ Code that draws, lists or analyzes a recording also works with a combined one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Optional
 
@@ -14,6 +15,7 @@ from torchrecorder.events import (
     GRADIENT_MESSAGE,
     MESSAGE,
     STORED,
+    UNFINISHED,
     Communication,
     GradEdge,
     GradId,
@@ -25,6 +27,7 @@ from torchrecorder.events import (
     Slot,
     ValueId,
 )
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.ranks.join import Collective
@@ -94,6 +97,7 @@ class _CombinedTables:
         self.backwards: set[OpId] = set()
         self.lanes: list[ScopeId] = []  # the scope of each lane
         self.running: list[str] = []
+        self.failures: list[Failure] = []
         self.index = 0
         self.storages = 0
 
@@ -107,6 +111,12 @@ class _CombinedTables:
         index, self.index = self.index, self.index + 1
         new = _Renumbered(self, recording)
         self.running += new.ids(item for item in recording.run.running if item in new)
+        failure = recording.run.failure
+        if failure is not None and failure.error != UNFINISHED:
+            scope = top if failure.scope is None else new.id(failure.scope)
+            op, grad = new.id(failure.op), new.id(failure.grad)
+            failure = replace(failure, scope=scope, op=op, grad=grad, communication=None)
+            self.failures.append(failure)
         prefix = lane.name.replace(" ", "_")
         self.scopes[top] = Scope(
             top, None, index, ScopeKind.FUNCTION, lane.name, prefix, _details(lane), None, 0, None,
@@ -302,7 +312,7 @@ class _CombinedTables:
             grad_nodes=MappingProxyType(self.grads),
             run=RunFacts(
                 runs[0].torch_version, runs[0].grad_mode, runs[0].notes, rank=first,
-                running=tuple(self.running),
+                running=tuple(self.running), lane_failures=tuple(self.failures),
             ),  # fmt: skip
             measured=MappingProxyType(
                 {quantity: MappingProxyType(found) for quantity, found in self.measured.items()}
