@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from torchrecorder.events import Gradient, OpKind, ScopeKind, SourceLine, Statistics
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, GradRun
-from torchrecorder.graph.recording import Failure, RunFacts
+from torchrecorder.graph.recording import RunFacts
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -22,6 +23,7 @@ TEXTS = st.one_of(
 )
 TIMES = st.one_of(st.none(), st.floats(0, 1e3, allow_nan=False))
 WHOLES = st.integers(-(2**63) + 1, 2**63 - 1)
+SOURCES = st.one_of(st.none(), st.builds(SourceLine, TEXTS, WHOLES, TEXTS))
 SHAPES = st.lists(st.integers(0, 2**40), max_size=4).map(tuple)
 
 
@@ -119,18 +121,17 @@ class _Stack:
 def _odd(draw: Any, recording: Recording) -> Recording:
     """*recording* with random texts, numbers and additional facts."""
     flag = st.booleans()
-    sources = st.one_of(st.none(), st.builds(SourceLine, TEXTS, WHOLES, TEXTS))
     scopes = {
         each.id: each.replace(
             name=draw(TEXTS), path=draw(TEXTS), cls=draw(TEXTS), seconds=draw(TIMES),
-            source=draw(sources), failed=draw(flag),
+            source=draw(SOURCES), failed=draw(flag),
         )
         for each in recording.scopes.values()
     }
     ops = {
         each.id: each.replace(
             name=draw(TEXTS), qualname=draw(TEXTS), seconds=draw(TIMES),
-            source=draw(sources), failed=draw(flag), recompute=draw(flag),
+            source=draw(SOURCES), failed=draw(flag), recompute=draw(flag),
             arguments=tuple(draw(st.lists(st.tuples(TEXTS, TEXTS), max_size=2))),
         )
         for each in recording.ops.values()
@@ -164,7 +165,8 @@ def _facts(recording: Recording) -> Any:
     maybe_op = st.one_of(st.none(), _one(recording.ops))
     maybe_grad = st.one_of(st.none(), _one(recording.grad_nodes))
     failures = st.builds(
-        Failure, TEXTS, TEXTS, _one(recording.scopes), maybe_op, st.booleans(), maybe_grad
+        Failure, TEXTS, TEXTS, _one(recording.scopes), maybe_op, st.booleans(), maybe_grad,
+        source=SOURCES,
     )
     return st.builds(
         RunFacts, TEXTS, TEXTS, st.lists(TEXTS, max_size=2).map(tuple),

@@ -22,8 +22,9 @@ from torchrecorder.events import (
     Statistics,
     ValueId,
 )
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Failure, RunDone, RunFacts
+from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.recording import Recording
 
 FORM = Gradient((2, 4), "float32", "cpu", 32)

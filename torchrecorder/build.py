@@ -40,10 +40,11 @@ from torchrecorder.events import (
     Statistics,
     ValueId,
 )
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Failure, LiveObjects, RecordingT, RunDone
+from torchrecorder.graph.recording import LiveObjects, RecordingT, RunDone
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.graph.variables import variables_read

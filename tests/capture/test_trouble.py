@@ -44,8 +44,44 @@ def test_the_users_exception_stays_the_users(error):
     assert structure(recording) == []
     assert recording.run.failure.error == type(error).__name__
     assert recording.scopes[recording.run.failure.scope].path == "second"
+    assert recording.run.failure.source.function == "inner"
     failed = [scope.path for scope in recording.scopes.values() if scope.failed]
     assert failed == ["", "second"]
+
+
+def test_the_line_that_raised_is_in_the_recording(tmp_path):
+    """Also outside of operations and modules, in summaries, and in files."""
+    layer = nn.Linear(3, 3)
+    with pytest.raises(KeyboardInterrupt) as caught, torchrecorder.Recorder() as recorder:
+        for step in range(3):
+            layer(torch.ones(2, 3)).sum().backward()
+            if step == 1:
+                raise KeyboardInterrupt
+    line = caught.traceback[-1].lineno + 1
+    failure = recorder.recording.run.failure
+    assert (failure.scope, failure.op) == (None, None)
+    name = "test_the_line_that_raised_is_in_the_recording"
+    assert failure.source == (failure.source.file, line, name)
+    assert failure.source.file.endswith("test_trouble.py")
+    last = recorder.recording.summary().splitlines()[-1]
+    assert last == f"Failed: KeyboardInterrupt at {failure.source.place}"
+    saved = torchrecorder.load(recorder.recording.save(tmp_path / "run.json"))
+    assert saved.run.failure == failure
+
+
+def test_a_line_outside_of_the_pass_did_not_raise_in_it():
+    """An error of PyTorch in a backward pass has no line; one of a hook has that of the hook."""
+    def hook(gradient):
+        raise Stop("in a hook")
+
+    changes = (lambda y: y.mul_(2), None), (lambda y: y.register_hook(hook), "hook")
+    for change, function in changes:
+        with pytest.raises((RuntimeError, Stop)), torchrecorder.Recorder() as recorder:
+            y = torch.ones(3, requires_grad=True).exp()
+            change(y)
+            y.sum().backward()
+        failure = recorder.recording.run.failure
+        assert failure.backward and getattr(failure.source, "function", None) == function
 
 
 def test_an_op_of_which_the_program_catches_the_error_is_marked():

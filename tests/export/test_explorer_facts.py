@@ -20,7 +20,7 @@ from torchrecorder.events import (
 from torchrecorder.export.explorer import facts as facts_module
 from torchrecorder.export.explorer.data import page_data
 from torchrecorder.export.explorer.facts import Facts
-from torchrecorder.graph.recording import Failure
+from torchrecorder.graph.failure import Failure
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
@@ -168,16 +168,16 @@ def test_of_what_repeats() -> None:
 @pytest.mark.parametrize("backward", [False, True])
 def test_of_what_failed(backward: bool) -> None:
     """The error, where it failed and for the whole run; in backward it says so."""
-    failure = Failure("ValueError", "no", ScopeId("s2"), OpId("o0"), backward)
+    failure = Failure("ValueError", "no", ScopeId("s2"), OpId("o0"), backward, source=LINE)
     run = replace(network(), run=replace(network().run, failure=failure, notes=("a note",), lost=3))
     failed = changed(changed(run, "ops", "o0", failed=True), "scopes", "s2", failed=True)
-    text = ("in backward: " if backward else "") + "ValueError: no"
+    text = ("in backward: " if backward else "") + "ValueError at net.py:7: no"
     for item in ("o0", "s2"):
         assert rows(failed, item)[-1] == ("failed", text)
         assert "failed" not in dict(rows(run, item))
     assert facts(failed).run() == (
         ("PyTorch", "2.13.0"), ("grad mode", "grad"), ("note", "a note"),
-        ("failed", "ValueError: no"), ("lost", "3 facts could not be recorded"),
+        ("failed", "ValueError at net.py:7: no"), ("lost", "3 facts could not be recorded"),
     )  # fmt: skip
     assert facts(network()).run() == (("PyTorch", "2.13.0"), ("grad mode", "grad"))
     caught = changed(network(), "ops", "o0", failed=True)

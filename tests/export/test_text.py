@@ -280,7 +280,8 @@ def test_failure() -> None:
             run.fail("RuntimeError", "mat1 and mat2 shapes cannot be multiplied")
     text = summary(run.recording())
     assert text.splitlines()[-1] == (
-        "Failed in fc: RuntimeError: mat1 and mat2 shapes cannot be multiplied"
+        "Failed in fc: RuntimeError at /home/me/net.py:12: "
+        "mat1 and mat2 shapes cannot be multiplied"
     )
     assert [line.split()[-1] for line in text.splitlines()[2:4]] == ["failed", "failed"]
 

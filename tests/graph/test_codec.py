@@ -26,8 +26,9 @@ from torchrecorder.errors import (
 )
 from torchrecorder.export import EXPORTERS
 from torchrecorder.graph.codec import OPTIONAL_TABLES, TABLES, VERSION, decode, encode
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.flat import flat
-from torchrecorder.graph.recording import Failure, RunFacts
+from torchrecorder.graph.recording import RunFacts
 from torchrecorder.graph.schema import schema
 from torchrecorder.graph.storage import dumps, loads, save
 from torchrecorder.recording import Recording, load

@@ -16,8 +16,8 @@ from torchrecorder.events import (
     Statistics,
 )
 from torchrecorder.graph.consistency import problems
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import GradNode
-from torchrecorder.graph.recording import Failure
 from torchrecorder.graph.repair import UNKNOWN, repaired
 from torchrecorder.recording import Recording
 

@@ -12,8 +12,8 @@ from tests.graph.test_consistency import blank, changed, keyed
 from tests.stepped import stepped
 from torchrecorder.errors import InvalidArgument, NotThere
 from torchrecorder.events import FunctionCall, GradEdge, GradId, ScopeKind, SourceLine
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, GradNode, Op
-from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 

@@ -15,6 +15,7 @@ from torchrecorder.events import (
     Communication, GradEdge, OpKind, Rank, RankGroup, Role, ScopeKind, Shard, Statistics,
 )
 from torchrecorder.graph.consistency import problems
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.join import join
@@ -318,6 +319,21 @@ def test_what_belongs_to_removed_ops_goes() -> None:
         (None, linear.scope), (linear.id, linear.scope),
     ]  # fmt: skip
     assert found.measured == {"n": {linear.id: 2}}
+
+
+def test_an_error_in_what_is_removed_is_of_the_module_around() -> None:
+    """The op that raised it may stay, or be removed with its region."""
+    recording = sharded()
+    gather, linear = (
+        next(op for op in recording.ops.values() if op.name == name)
+        for name in ("all_gather_copy_in", "linear")
+    )
+    for op, kept in (gather, None), (linear, linear.id):
+        error = Failure("RuntimeError", "no", op.scope, op.id, False)
+        failed = replace(recording, run=replace(recording.run, failure=error))
+        found = without_sharding_ops(failed)
+        assert found.run.failure == replace(error, op=kept, scope=linear.scope)
+        assert not [*problems(found)]
 
 
 def test_the_setup_of_a_pipeline_is_left_out() -> None:

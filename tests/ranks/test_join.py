@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import replace
 
@@ -12,9 +13,10 @@ import torch.distributed as dist
 import torchrecorder
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.errors import InvalidArgument, InvalidRecording
-from torchrecorder.events import UNFINISHED
-from torchrecorder.graph.recording import Failure
+from torchrecorder.events import UNFINISHED, SourceLine
+from torchrecorder.graph.failure import Failure
 
+from tests.capture.processes import process_group
 from tests.ranks.made import recorded, timed
 
 X = torch.ones(3, 4)
@@ -173,7 +175,8 @@ def test_a_process_that_failed():
             recordings.append(torchrecorder.recording_of(error))
     two = [_as_rank(each, rank) for rank, each in enumerate(recordings)]
     found = torchrecorder.merge(two)
-    assert "rank 1 failed with ValueError: no data" in found.problems
+    line = two[1].run.failure.source
+    assert f"rank 1 failed with ValueError at {line.place}: no data" in found.problems
     assert any("rank 1 ran no collective" in each for each in found.problems)
     assert len(found.lanes) == 2
 
@@ -234,6 +237,20 @@ def test_a_wait_is_one_problem():
     assert fails.endswith("; rank 3 did not call it: RuntimeError: reset by 127.0.0.1:80")
 
 
+def test_errors_of_two_lines_are_two_problems():
+    """Also if their messages are equal."""
+    failed = [
+        replace(each, run=replace(each.run, failure=Failure(
+            "ValueError", "no", None, None, False, source=SourceLine("train.py", line, "main")
+        )))
+        for each, line in zip(recorded(_reduced_twice), (7, 8, 8, 7))
+    ]
+    assert list(torchrecorder.merge(failed).problems) == [
+        "ranks 0, 3 failed with ValueError at train.py:7: no",
+        "ranks 1–2 failed with ValueError at train.py:8: no",
+    ]
+
+
 @pytest.mark.parametrize("waits", ["send", "recv"])
 def test_a_message_without_its_other_end(waits):
     """The line of the rank that waits says it, and no other."""
@@ -268,6 +285,63 @@ def test_lanes_say_how_they_ended():
     run = torchrecorder.merge([failed, second])
     assert run.lanes[0].ended == "failed in all_reduce with RuntimeError"
     assert re.match(r"rank 0 failed in no. 1 of .*: RuntimeError: timeout", run.problems[0])
+
+
+class _Fails(torch.nn.Module):
+    """Raises in ranks 1 and 2, and in the backward pass of rank 3."""
+
+    def forward(self, x, rank):
+        x = x * 2 + 1
+        if rank == 1:
+            x = [x][rank]
+        if rank == 2:
+            x = x @ torch.ones(5, 5)
+        if rank == 3:
+            x.register_hook(self.refuse)
+        return x
+
+    def refuse(self, gradient):
+        raise ValueError("the hook says no")
+
+
+def test_each_lane_has_its_error(tmp_path):
+    """At the operation and module where it was raised, also in a file of the joined run."""
+    def run(rank):
+        model(torch.ones(2, 3, requires_grad=True), rank).sum().backward()
+
+    model, recordings = _Fails(), []
+    for rank in range(4):
+        with process_group(rank, 4):
+            with contextlib.suppress(Exception), torchrecorder.Recorder(name="job") as recorder:
+                run(rank)
+        recordings.append(recorder.recording)
+    joined = torchrecorder.merge(recordings).recording
+    first = _Fails.forward.__code__.co_firstlineno
+    errors = [
+        f"IndexError at test_join.py:{first + 3}: list index out of range",
+        f"RuntimeError at test_join.py:{first + 5}: mat1 and mat2 shapes cannot be multiplied",
+        f"in backward: ValueError at test_join.py:{first + 11}: the hook says no",
+    ]
+    names = [item.error for item in joined.run.failures]
+    assert names == ["IndexError", "RuntimeError", "ValueError"]
+    assert joined.run.failure is None
+    for found in (joined, torchrecorder.load(joined.save(tmp_path / "joined.json"))):
+        for depth, expected in ((1, [1, 1, 0]), (2, [1, 1, 1])):
+            texts = _texts(torchrecorder.figure(found, depth=depth))
+            assert [sum(error in text for text in texts) for error in errors] == expected, texts
+        lines = found.summary().splitlines()[-3:]
+        assert lines[0].startswith("Failed in rank_1.model: IndexError at ")
+        assert lines[1].startswith("Failed in rank_2.model: RuntimeError at ")
+        assert lines[2].startswith("Failed in rank_3.model: ValueError at ")
+    whole = joined.render(tmp_path / "joined.html").read_text(encoding="utf-8")
+    assert whole.count(errors[2].partition(": ")[2]) >= 2
+    part = _texts(torchrecorder.figure(joined, focus="rank_2.model"))
+    assert sum(errors[1] in text for text in part) == 1
+
+
+def _texts(figure):
+    """The texts of boxes and clusters."""
+    return [" ".join(line.text for line in each.label) for each in (*figure.shapes, *figure.groups)]
 
 
 def test_a_communication_that_is_not_there():

@@ -13,6 +13,7 @@ from torch import nn
 
 import torchrecorder
 from tests.figures import linear, network, regions
+from tests.graph.test_consistency import changed
 from torchrecorder.recording import Recording
 from torchrecorder.style.color import contrast, faded, ink, mix, rgb, scale
 from torchrecorder.style.draw import draw
@@ -181,8 +182,30 @@ def test_failure_is_marked_on_the_op_and_around_it() -> None:
     failed = THEMES["light"].looks["failed"]
     assert (box.look.fill, box.look.stroke, box.look.bold) == (failed.fill, failed.stroke, True)
     said = " ".join(text.text for text in box.label)
-    assert "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x4 and 5x6)" in said
+    error = "RuntimeError at net.py:12: mat1 and mat2 shapes cannot be multiplied (2x4 and 5x6)"
+    assert error in said
     assert [group.look.stroke for group in figure.groups] == [failed.stroke]
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_an_error_between_operations_is_at_its_module(depth: int) -> None:
+    """Closed or open; the module is not called unused, though nothing reads its results."""
+    run = Builder()
+    with run.scope("Net"):
+        run.op("add", run.op("mul", run.input()))
+        run.fail("IndexError", "list index out of range")
+    failed = run.recording()
+    failure = failed.run.failure
+    assert failure is not None and failure.op is not None
+    failed = replace(
+        changed(failed, "ops", failure.op, failed=False),
+        run=replace(failed.run, failure=replace(failure, op=None)), outputs=(),
+    )
+    figure = figure_of(failed, depth=depth)
+    (box,) = (each for each in (*figure.shapes, *figure.groups) if each.id == "s0")
+    assert [line.text for line in box.label] == [
+        "Net", "IndexError at net.py:12: list index out of", "range"
+    ]
 
 
 def test_dropout_in_eval_mode_shows_that_it_is_off() -> None:

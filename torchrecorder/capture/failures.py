@@ -11,8 +11,8 @@ from torchrecorder.build import Event
 from torchrecorder.capture.hooks.failing_node import home
 from torchrecorder.checks import Check, check_one
 from torchrecorder.events import OpId, OpKind, ScopeId, ScopeKind, SourceLine, ValueId
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Op, Scope, Value
-from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
 
 _ATTRIBUTE = "torchrecorder_recorder"
@@ -23,11 +23,9 @@ _LATE = (
 )
 
 
-def explain(
-    error: BaseException, failure: Failure, events: Sequence[Event], raised: SourceLine | None
-) -> None:
+def explain(error: BaseException, failure: Failure, events: Sequence[Event]) -> None:
     """Add a note to *error* with the module, operation and line that raised it."""
-    note = describe(failure, events, raised)
+    note = describe(failure, events)
     if note and "CUDA error" in failure.message and os.environ.get(_BLOCKING) != "1":
         note += _LATE
     if note:
@@ -85,7 +83,7 @@ _AROUND_HOOKS = "AccumulateGrad", "BackwardHookFunctionBackward"
 hooks of modules."""
 
 
-def describe(failure: Failure, events: Sequence[Event], raised: SourceLine | None = None) -> str:
+def describe(failure: Failure, events: Sequence[Event]) -> str:
     """*torchrecorder: while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, ...*
 
     Empty if neither op nor scope is known.
@@ -93,7 +91,7 @@ def describe(failure: Failure, events: Sequence[Event], raised: SourceLine | Non
     place = _FailedPlace(failure, events)
     if place.scope is None and place.op is None:
         return ""
-    return f"torchrecorder: {place.backward(raised) if failure.backward else place.forward(raised)}"
+    return f"torchrecorder: {place.backward() if failure.backward else place.forward()}"
 
 
 class _FailedPlace:
@@ -122,19 +120,20 @@ class _FailedPlace:
         self.op = self.ops.get(failure.op) if failure.op is not None else None
         self.scope = self.scopes.get(failure.scope) if failure.scope is not None else None
 
-    def forward(self, raised: SourceLine | None) -> str:
+    def forward(self) -> str:
         """Describes the failure of an operation or module in forward."""
-        parts = [*self._scopes(self.scope), *self._op(self.op, self.scope, raised)]
+        parts = [*self._scopes(self.scope), *self._op(self.op, self.scope, self.failure.source)]
         return f"while running {', '.join(parts)}"
 
-    def backward(self, raised: SourceLine | None) -> str:
+    def backward(self) -> str:
         """Describes the failure of an autograd node, or of one of its hooks."""
-        line = f" raised at {raised.file}:{raised.line}," if raised is not None else ""
+        raised = self.failure.source
+        line = f" raised at {raised.place}," if raised is not None else ""
         raises = self.op is not None and self.op.kind is OpKind.CALLED and self.op.seconds is None
         parts = [*self._scopes(None if raises else self.scope), *self._op(self.op, self.scope)]
         found = ", ".join(parts)
         node = self._described_node()
-        if not raises and not self._is_in_hook(raised):
+        if not raises and not self._is_in_hook():
             return f"in backward, while running {node},{line} made by {found}"
         start = f"in backward, in a hook{node and ' of '}{node},{line}"
         made, adds = self._made(), self.node is not None and self.node.variable is not None
@@ -143,11 +142,11 @@ class _FailedPlace:
         origin = "the tensor was read" if adds else "the node was made"
         return f"{start} {found}" + (f"; {origin} by {made}" if made else "")
 
-    def _is_in_hook(self, raised: SourceLine | None) -> bool:
+    def _is_in_hook(self) -> bool:
         """Whether a hook failed, and not the node itself."""
         if self.node is None or self.run is None:
             return True
-        return raised is not None and self.node.name in _AROUND_HOOKS
+        return self.failure.source is not None and self.node.name in _AROUND_HOOKS
 
     def _made(self) -> str:
         """The operation whose forward created the node, with its module and line."""
@@ -187,7 +186,7 @@ class _FailedPlace:
         called = op.source if op is not None else scope.source if scope is not None else None
         source = raised or called
         if source is not None:
-            yield f"at {source.file}:{source.line}"
+            yield f"at {source.place}"
         if op is not None and op.inputs:
             yield f"inputs {', '.join(self._inputs(op))}"
 

@@ -289,10 +289,9 @@ class Recorder:
             blocked = None
             if sent is not None:
                 blocked = sent.blocked_in(in_cpp=backward, backward=backward)
-            failure = self._tape.conclude_failure(error, blocked)
             sources = self._instruments.modules.regions.sources
-            raised = sources.raising_line(error.__traceback__, backward=failure.backward)
-            explain(error, failure, self._tape.events, raised)
+            failure = self._tape.conclude_failure(error, blocked, sources.raising_line)
+            explain(error, failure, self._tape.events)
             attach(error, self)
         self._instruments.modules.leave_all(error)
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, Union
 
 from torchrecorder.build import Event
 from torchrecorder.capture.internals.access import is_tracing
@@ -32,11 +32,13 @@ from torchrecorder.events import (
     SourceLine,
     ValueId,
 )
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Failure
 
 _recorded: ContextVar[tuple[object, ...]] = ContextVar("torchrecorder_recorded", default=())
 """For each recorder that records the current task, its `OwnTask.mark`."""
+
+_RaisingLine = Callable[..., Union[SourceLine, None]]
 
 _ENDED = object()
 """The mark of a recorder that has ended; no task has it."""
@@ -302,14 +304,19 @@ class Tape:
             self.failed, self.failed_at = (id(error), type(error)), FailedAt(op, scope)
         self.failed_at = self.failed_at._replace(grad=grad, backward=True)
 
-    def conclude_failure(self, error: BaseException, communication: int | None) -> Failure:
+    def conclude_failure(
+        self, error: BaseException, communication: int | None, raising_line: _RaisingLine
+    ) -> Failure:
         """Write the event that *error* ended the run, in a wait for a *communication*; return it.
+
+        Its line is that of *raising_line*, which is `Sources.raising_line`.
         """
         known = self.failed == (id(error), type(error))
         place = self.failed_at if known else FailedAt(scope=self.scope)
         op, scope, grad, backward = place
+        line = raising_line(error.__traceback__, backward=backward)
         event = Failure(
-            type(error).__name__, first_line(error), scope, op, backward, grad, communication
+            type(error).__name__, first_line(error), scope, op, backward, grad, communication, line
         )
         self.write(event)
         return event

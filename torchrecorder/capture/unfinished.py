@@ -22,8 +22,9 @@ from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.function_mode import OpRecorder
 from torchrecorder.capture.scope import scopes_around
 from torchrecorder.events import UNFINISHED, Communication, OpKind
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, Scope
-from torchrecorder.graph.recording import Failure, RunDone, RunFacts
+from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.recording import Recording
 
 

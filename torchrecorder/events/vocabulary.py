@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, NewType, Union
@@ -132,7 +133,7 @@ class Slot(NamedTuple):
 
 
 class SourceLine(NamedTuple):
-    """A line of the user's code that makes a call."""
+    """A line of the user's code that makes a call, or that raised an error."""
 
     file: str
     line: int
@@ -140,8 +141,14 @@ class SourceLine(NamedTuple):
 
     @property
     def place(self) -> str:
-        """``"net.py:12"``."""
+        """``"models/net.py:12"``."""
         return f"{self.file}:{self.line}"
+
+    @property
+    def file_line(self) -> str:
+        """``"net.py:12"``, without the folder."""
+        name = re.split(r"[/\\]", self.file)[-1]
+        return f"{name}:{self.line}"
 
 
 class GradEdge(NamedTuple):

@@ -49,7 +49,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
     """For each table, the ids that other tables refer to."""
     scopes, modules = recording.scopes.values(), recording.modules.values()
     ops, values = recording.ops.values(), recording.values.values()
-    grads, failure = recording.grad_nodes.values(), recording.run.failure
+    grads, failures = recording.grad_nodes.values(), recording.run.failures
     sent = recording.communications
     yield "scopes", _ids_in(
         {scope.parent for scope in scopes},
@@ -60,7 +60,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         {item.scope for item in recording.graph_breaks},
         {item.scope for item in recording.function_calls.values()},
         {scope for item in recording.function_calls.values() for scope in item.scopes},
-        {failure.scope if failure is not None else None},
+        {failure.scope for failure in failures},
     )
     yield "modules", _ids_in({scope.module for scope in scopes})
     yield "ops", _ids_in(
@@ -71,7 +71,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         {item.op for item in recording.graph_breaks},
         {op for kernel in recording.fused_kernels for op in kernel.ops},
         {op for item in recording.function_calls.values() for op in item.ops},
-        {failure.op if failure is not None else None},
+        {failure.op for failure in failures},
     )
     yield "values", _ids_in(
         {slot.value for op in ops for slot in op.inputs},
@@ -90,7 +90,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         {grad.made_by for grad in grads},
         {ran.grad for ran in recording.grad_runs},
         {item.grad for item in sent},
-        {failure.grad if failure is not None else None},
+        {failure.grad for failure in failures},
     )
 
 

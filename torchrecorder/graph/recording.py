@@ -22,6 +22,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.mappings import frozen, plain
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
@@ -50,19 +51,6 @@ class LiveObjects(Protocol):
 
 
 @dataclass(frozen=True)
-class Failure:
-    """An exception and where it was raised; or where a run was that was saved before its end."""
-
-    error: str  # the class of the exception, or `UNFINISHED`
-    message: str
-    scope: ScopeId | None
-    op: OpId | None
-    backward: bool
-    grad: GradId | None = None
-    communication: int | None = None  # the index of the one that it waited for
-
-
-@dataclass(frozen=True)
 class RunFacts:
     """Facts about the whole run."""
 
@@ -75,6 +63,12 @@ class RunFacts:
     overhead: float | None = None  # time of the recorder
     rank: Rank | None = None  # in a distributed run
     running: tuple[str, ...] = ()  # scopes and ops that had not ended when it was saved
+    lane_failures: tuple[Failure, ...] = ()  # the errors of the lanes of a joined run
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The errors that ended the run, or its lanes."""
+        return self.lane_failures if self.failure is None else (self.failure, *self.lane_failures)
 
 
 class RunDone(NamedTuple):

@@ -74,12 +74,14 @@ def _without_scopes(
     if not scopes and not modules:
         return recording
     kept: Callable[[Any], Any] = lambda scope: None if scope in scopes else scope
-    failure = recording.run.failure
-    if failure is not None:
-        failure = replace(failure, scope=kept(failure.scope))
+    run = recording.run
+    own, lanes = (
+        tuple(replace(item, scope=kept(item.scope)) for item in failures)
+        for failures in ([run.failure] if run.failure else [], run.lane_failures)
+    )
     return replace(
         recording,
-        run=replace(recording.run, failure=failure),
+        run=replace(run, failure=own[0] if own else None, lane_failures=lanes),
         scopes=_by_id(
             scope.replace(
                 parent=kept(scope.parent), module=None if scope.module in modules else scope.module

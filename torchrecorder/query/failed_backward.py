@@ -16,8 +16,9 @@ from typing import Literal
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.events import OpId, Role, ScopeKind, ValueId
 from torchrecorder.graph.failed_places import failed_pass
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, Op, Scope, Value
-from torchrecorder.graph.recording import Failure, RecordedRun
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.autograd_paths import (
     leading_to, needed_for, reached_from, roots_of, why_left,
 )

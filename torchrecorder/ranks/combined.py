@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Optional
 
 from torchrecorder.events import (
-    GRAD_SUFFIX, GRADIENT_MESSAGE, MESSAGE, STORED, Communication, GradEdge, GradId, GradSwitch,
-    ModuleId, OpId, Role, ScopeId, ScopeKind, Shard, Slot, ValueId,
+    GRAD_SUFFIX, GRADIENT_MESSAGE, MESSAGE, STORED, UNFINISHED, Communication, GradEdge, GradId,
+    GradSwitch, ModuleId, OpId, Role, ScopeId, ScopeKind, Shard, Slot, ValueId,
 )
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import (
     BackwardRun, GradNode, GradRun, Module, Op, Row, Scope, Value,
 )
@@ -81,6 +83,7 @@ class _CombinedTables:
         self.backwards: set[OpId] = set()
         self.lanes: list[ScopeId] = []  # the scope of each lane
         self.running: list[str] = []
+        self.failures: list[Failure] = []
         self.index = 0
         self.storages = 0
 
@@ -94,6 +97,12 @@ class _CombinedTables:
         index, self.index = self.index, self.index + 1
         new = _Renumbered(self, recording)
         self.running += [new.of(item) for item in recording.run.running if item in new]
+        failure = recording.run.failure
+        if failure is not None and failure.error != UNFINISHED:
+            scope = new.of(failure.scope) or top
+            op, grad = new.of(failure.op), new.of(failure.grad)
+            failure = replace(failure, scope=scope, op=op, grad=grad, communication=None)
+            self.failures.append(failure)
         prefix = lane.name.replace(" ", "_")
         self.scopes[top] = Scope(
             top, None, index, ScopeKind.FUNCTION, lane.name, prefix, _details(lane), None, 0, None,
@@ -254,7 +263,7 @@ class _CombinedTables:
             grad_nodes=self.grads,
             run=RunFacts(
                 runs[0].torch_version, runs[0].grad_mode, runs[0].notes, rank=first,
-                running=tuple(self.running),
+                running=tuple(self.running), lane_failures=tuple(self.failures),
             ),  # fmt: skip
             measured=self.measured,
             **lists,

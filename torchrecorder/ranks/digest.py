@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -60,6 +61,9 @@ class Program(NamedTuple):
         waits_in = None if failure is None else failure.communication
         if waits_in is not None and waits_in not in range(len(communications.kinds)):
             raise InvalidRecording(f"rank {rank.rank}: there is no communication {waits_in}")
+        if failure is not None and failure.source is not None and waits_in is not None:
+            if communications.kinds[waits_in].line == failure.source.place:  # is told with it
+                failure = replace(failure, source=None)
         relative = _relative(communications, rank)
         return Digest(
             name,
@@ -69,7 +73,7 @@ class Program(NamedTuple):
             communications,
             self.parameter_bytes,
             run.seconds,
-            "" if failure is None else f"{failure.error}: {failure.message}",
+            "" if failure is None else failure.text(),
             waits_in,
         )
 

@@ -39,7 +39,8 @@ def endings(
     for item in digests:
         if item.failure:
             ending = _ending(item, recorded, places)
-            same = ending.rest.removesuffix(item.failure) + re.sub(r"\d+", "", item.failure)
+            error, _, message = item.failure.partition(": ")
+            same = ending.rest.removesuffix(item.failure) + error + re.sub(r"\d+", "", message)
             ending = first.setdefault(f"{ending.one}{same}", ending)
             found.setdefault(ending, []).append(item.rank.rank)
     complete = [item.rank.rank for item in digests if not item.failure]

@@ -43,8 +43,13 @@ def without_sharding_ops(recording: Recording) -> Recording:
         scope: next((outer for outer in recording.within(scope) if outer not in empty), None)
         for scope in (None, *recording.scopes)
     }
+    failure = recording.run.failure
+    if failure is not None:
+        op = None if failure.op in removed else failure.op
+        failure = replace(failure, op=op, scope=home[failure.scope])
     return replace(
         recording,
+        run=replace(recording.run, failure=failure),
         scopes={
             scope.id: scope.replace(
                 parent=home[scope.parent],

@@ -107,8 +107,7 @@ class Captions:
         return self._finished(self._corner(cluster), cluster)
 
     def _corner(self, cluster: Cluster) -> tuple[Text, ...]:
-        op = self.recording.ops.get(OpId(cluster.id))
-        if op is not None:
+        if op := self.recording.ops.get(OpId(cluster.id)):
             return (Text(self._op_title(op), "title"),)
         if is_block(cluster.id):
             return (self._block(cluster),)
@@ -121,7 +120,8 @@ class Captions:
             lines += filter(None, [self.weights.open(scope, self.drawn, single)])
         if self.style.details:
             lines += self.sent.open(cluster)
-        return title, *map(Text, lines)
+        raised = any((it.scope, it.op) == (scope.id, None) for it in self.recording.run.failures)
+        return title, *map(Text, lines), *(self._failure(scope.id) if raised else ())
 
     def _block(self, drawn: Box | Cluster) -> Text:
         """The title of siblings that repeat as a block, or of the ops of a loop."""

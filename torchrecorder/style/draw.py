@@ -43,11 +43,12 @@ class ErrorMarkers:
             grad = first_bad_grad(view.recording)
             if grad is not None:
                 self._captions[grad.node] = f"first {grad.kinds} in backward"
-        failure, cause = view.recording.run.failure, why_backward_failed(view.recording)
+        cause = why_backward_failed(view.recording)
         if cause is not None:
             self._captions.update((op, text) for op, text in cause.captions.items())
-        if failure is not None and failure.backward and failure.op is not None:
-            self._captions[failure.op] = "failed in backward"
+        for failure in view.recording.run.failures:
+            if failure.backward and failure.op is not None:
+                self._captions[failure.op] = "failed in backward"
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """The captions of a box."""

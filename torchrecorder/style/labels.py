@@ -107,13 +107,12 @@ def source(line: SourceLine | None) -> str:
     """A line of the user's code, without the folder."""
     if line is None:
         return ""
-    return f"{at(line.file, line.line)} in {line.function}"
+    return f"{line.file_line} in {line.function}"
 
 
 def at(file: str, line: int) -> str:
     """A line of a file, without the folder."""
-    name = re.split(r"[/\\]", file)[-1]
-    return f"{name}:{line}"
+    return SourceLine(file, line, "").file_line
 
 
 def shorten(text: str, limit: int = 48) -> str:

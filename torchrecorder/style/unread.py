@@ -39,10 +39,11 @@ def unread(view: View) -> Mapping[str, str]:
     calls = {run.op for run in recording.backward_runs}
     lasting = frozenset[str](
         op.id for op in recording.ops.values()
-        if op.failed or op.writes or not (op.outputs or is_identity(op)) or op.id in calls
+        if op.writes or not (op.outputs or is_identity(op)) or op.id in calls
         or op.id in recording.former  # another op is read instead
         or not kept.isdisjoint(op.outputs)
     ) | {sent.scope for sent in recording.communications if sent.scope and sent.op is None}
+    lasting |= recording.failed
     boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, lasting)]
     drawn = {member for box in view.boxes.values() for member in box.members}
     found = {box.id: _readers(view, box, drawn) for box in boxes if box.id not in heads}

@@ -24,8 +24,9 @@ from torchrecorder.events import (
     SourceLine,
     ValueId,
 )
+from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Failure, RunDone, RunFacts
+from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.recording import Recording
 
 
@@ -221,8 +222,8 @@ class Builder:
         """The op made last raised; the scopes that are open now fail with it."""
         self._failed = True
         where = self._open[-1].scope if self._open else None
-        op = next(event.id for event in reversed(self.events) if isinstance(event, Op))
-        self.events.append(Failure(error, message, where, op, False))
+        op = next(event for event in reversed(self.events) if isinstance(event, Op))
+        self.events.append(Failure(error, message, where, op.id, False, source=op.source))
 
     def recording(self) -> Recording:
         """The recording that was built."""

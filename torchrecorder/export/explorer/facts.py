@@ -109,9 +109,8 @@ class Facts:
         rows: list[FactRow] = [("PyTorch", run.torch_version), ("grad mode", run.grad_mode)]
         rows += self._graphs()
         rows += [("note", note) for note in run.notes]
-        if run.failure is not None:
-            rows.append(("failed", f"{run.failure.error}: {run.failure.message}"))
-            rows += self._cause()
+        rows += [("failed", failure.text(folder=False)) for failure in run.failures]
+        rows += self._cause()
         if run.lost:
             rows.append(("lost", f"{plural(run.lost, 'fact')} could not be recorded"))
         return tuple(rows)

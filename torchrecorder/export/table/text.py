@@ -269,16 +269,16 @@ def _forward_bytes(recording: RecordedRun) -> float:
 
 def _remarks(recording: RecordedRun) -> Iterator[str]:
     """Lines about the run: failure, lost facts, notes."""
-    failure = recording.run.failure
-    if failure is not None and failure.error == UNFINISHED:
-        yield f"{UNFINISHED}: {failure.message}"
-    elif failure is not None:
+    for failure in recording.run.failures:
+        if failure.error == UNFINISHED:
+            yield f"{UNFINISHED}: {failure.message}"
+            continue
         place = recording.scopes.get(failure.scope) if failure.scope is not None else None
         where = f" in {place.path or place.name}" if place is not None else ""
-        yield f"Failed{where}: {failure.error}: {labels.shorten(failure.message, 120)}"
-        cause = why_backward_failed(recording)
-        if cause is not None:
-            yield f"Cause: {cause}"
+        yield f"Failed{where}: {failure.text(labels.shorten(failure.message, 120))}"
+    cause = why_backward_failed(recording)
+    if cause is not None:
+        yield f"Cause: {cause}"
     for text in nan_origin.describe(recording):
         yield f"Note: {text}"
     for note in recording.run.notes:
