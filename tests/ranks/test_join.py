@@ -234,6 +234,60 @@ def test_a_wait_is_one_problem():
     assert fails.endswith("; rank 3 did not call it: RuntimeError: reset by 127.0.0.1:80")
 
 
+def _received_in_a_circle(rank):
+    dist.recv(X.clone(), (rank + 1) % 3)
+
+
+def _reduced_with_each_other(rank):
+    tensor_parallel, data_parallel = dist.new_group([0, 1]), dist.new_group([1, 0, 2])
+    dist.all_reduce(X.clone(), group=data_parallel if rank else tensor_parallel)
+
+
+def _reduced_and_received(rank):
+    if rank == 1:
+        dist.recv(X.clone(), 0)
+    else:
+        dist.all_reduce(X.clone())
+
+
+@pytest.mark.parametrize("run, circle", [
+    (_received_in_a_circle, "ranks 0 → 1 → 2 → 0"),
+    (_reduced_with_each_other, "ranks 0 → 1 → 0"),
+    (_reduced_and_received, "ranks 0 → 1 → 0"),
+])  # fmt: skip
+def test_ranks_that_wait_for_each_other(run, circle):
+    """One line names the shortest circle, if each of its ranks was blocked when its file was
+    saved."""
+    found = recorded(run, world=3)
+    waiting = [_unfinished(each, 0) for each in found]
+    *waits, said = torchrecorder.merge(waiting).problems
+    assert said == f"{circle} wait for each other"
+    assert not any("each other" in wait for wait in waits)
+    failed = replace(waiting[1], run=replace(waiting[1].run, failure=Failure(
+        "RuntimeError", "timeout", None, None, False, None, 0
+    )))
+    assert f"{circle} waited for each other" in torchrecorder.merge(
+        [waiting[0], failed, waiting[2]]
+    ).problems
+    for other in (_unfinished(found[1], None), found[1]):
+        problems = torchrecorder.merge([waiting[0], other, waiting[2]]).problems
+        assert not any("each other" in problem for problem in problems)
+
+
+def test_ranks_that_wait_in_line():
+    """A chain that ends at a rank that is busy, or in a message that was sent, is no circle."""
+    def run(rank):
+        if rank == 0:
+            dist.send(X.clone(), 1)
+            dist.recv(X.clone(), 1)
+        else:
+            dist.recv(X.clone(), 0)
+
+    first, second = recorded(run, world=2)
+    problems = torchrecorder.merge([_unfinished(first, 1), _unfinished(second, 0)]).problems
+    assert len(problems) == 2 and "rank 1 did not send it" in problems[0]
+
+
 @pytest.mark.parametrize("waits", ["send", "recv"])
 def test_a_message_without_its_other_end(waits):
     """The line of the rank that waits says it, and no other."""
