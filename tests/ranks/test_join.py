@@ -256,20 +256,22 @@ def _reduced_and_received(rank):
     (_reduced_and_received, "ranks 0 → 1 → 0"),
 ])  # fmt: skip
 def test_ranks_that_wait_for_each_other(run, circle):
-    """One line names the shortest circle, if each of its ranks was blocked when its file was
-    saved."""
+    """One line names the shortest circle, if each of its ranks was certainly waiting."""
     found = recorded(run, world=3)
     waiting = [_unfinished(each, 0) for each in found]
     *waits, said = torchrecorder.merge(waiting).problems
     assert said == f"{circle} wait for each other"
     assert not any("each other" in wait for wait in waits)
-    failed = replace(waiting[1], run=replace(waiting[1].run, failure=Failure(
-        "RuntimeError", "timeout", None, None, False, None, 0
-    )))
-    assert f"{circle} waited for each other" in torchrecorder.merge(
-        [waiting[0], failed, waiting[2]]
-    ).problems
-    for other in (_unfinished(found[1], None), found[1]):
+    failures = [
+        Failure(error, "", None, None, False, None, 0)
+        for error in ("KeyboardInterrupt", "TypeError")
+    ]
+    interrupted, refused = [
+        replace(found[1], run=replace(found[1].run, failure=failure)) for failure in failures
+    ]
+    problems = torchrecorder.merge([waiting[0], interrupted, waiting[2]]).problems
+    assert problems[-1] == f"{circle} waited for each other"
+    for other in (refused, _unfinished(found[1], None), found[1]):
         problems = torchrecorder.merge([waiting[0], other, waiting[2]]).problems
         assert not any("each other" in problem for problem in problems)
 

@@ -151,22 +151,27 @@ def _messages(
     )
 
 
+_INTERRUPTED = {UNFINISHED, "KeyboardInterrupt"}
+"""The endings of a run that tell that a communication in which it ended was still waiting: other
+errors may be those of a call that failed at once."""
+
+
 def _circles(recorded: Mapping[int, Digest], places: CollectiveIndices) -> Iterator[str]:
     """For ranks that wait for each other, the shortest circle that the first of them is in."""
-    blocked = {rank: item for rank, item in recorded.items() if item.waits_in is not None}
     waits = nx.DiGraph()
-    waits.add_edges_from(
-        (rank, other)
-        for rank, item in blocked.items()
-        for other in _awaited(item, recorded, places)
-        if other in blocked
-    )
+    for rank, item in recorded.items():
+        if item.waits_in is not None and _error(item) in _INTERRUPTED:
+            waits.add_edges_from((rank, other) for other in _awaited(item, recorded, places))
     for ranks in sorted(nx.strongly_connected_components(waits), key=min):
         if len(ranks) > 1:
             first = min(ranks)
             paths = nx.single_source_shortest_path(waits.subgraph(ranks), first)
             last = min(ranks & {*waits.pred[first]}, key=lambda rank: (len(paths[rank]), rank))
             circle = [*paths[last], first]
-            ended = {recorded[rank].failure.partition(": ")[0] for rank in circle} - {UNFINISHED}
-            verb = "waited" if ended else "wait"
-            yield f"ranks {' → '.join(map(str, circle))} {verb} for each other"
+            still = all(_error(recorded[rank]) == UNFINISHED for rank in circle)
+            text = " → ".join(map(str, circle))
+            yield f"ranks {text} {'wait' if still else 'waited'} for each other"
+
+
+def _error(item: Digest) -> str:
+    return item.failure.partition(": ")[0]
