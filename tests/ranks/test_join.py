@@ -13,7 +13,7 @@ import torch.distributed as dist
 import torchrecorder
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.errors import InvalidArgument, InvalidRecording
-from torchrecorder.events import UNFINISHED, SourceLine
+from torchrecorder.events import UNFINISHED
 from torchrecorder.graph.failure import Failure
 
 from tests.capture.processes import process_group
@@ -235,20 +235,6 @@ def test_a_wait_is_one_problem():
     fails, _ = torchrecorder.merge([*failed, last]).problems
     assert fails.startswith("ranks 0–2 failed in no. 1 of")
     assert fails.endswith("; rank 3 did not call it: RuntimeError: reset by 127.0.0.1:80")
-
-
-def test_errors_of_two_lines_are_two_problems():
-    """Also if their messages are equal."""
-    failed = [
-        replace(each, run=replace(each.run, failure=Failure(
-            "ValueError", "no", None, None, False, source=SourceLine("train.py", line, "main")
-        )))
-        for each, line in zip(recorded(_reduced_twice), (7, 8, 8, 7))
-    ]
-    assert list(torchrecorder.merge(failed).problems) == [
-        "ranks 0, 3 failed with ValueError at train.py:7: no",
-        "ranks 1–2 failed with ValueError at train.py:8: no",
-    ]
 
 
 @pytest.mark.parametrize("waits", ["send", "recv"])

@@ -108,9 +108,12 @@ def test_a_job_that_hangs(tmp_path):
 def test_other_jobs_that_hang(tmp_path):
     """In two groups, in messages, in C++ outside of backward; and one that goes on."""
     _run(2, tmp_path, "crossed", "unsent", "rebuilt", "asleep")
-    for one, found in enumerate(_ended(tmp_path, "hung", "crossed")):
+    *waits, circle = _ended(tmp_path, "hung", "crossed")
+    for one, found in enumerate(waits):
         assert f"rank {one} waits in no. 1 of" in found and f"; rank {1 - one} did not" in found
-    waits, other = _ended(tmp_path, "hung", "unsent")
+    assert circle == "ranks 0 → 1 → 0 wait for each other"
+    waits, other, circle = _ended(tmp_path, "hung", "unsent")
+    assert circle == "ranks 0 → 1 → 0 wait for each other"
     assert "rank 0 waits in recv of 48 B from rank 1 with tag 3 in group" in waits
     assert "rank 1 waits in no. 1 of" in other and "rank 0 did not call it" in other
     waits, ran = _ended(tmp_path, "hung", "rebuilt")

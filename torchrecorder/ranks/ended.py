@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import networkx as nx
+
 from torchrecorder.events import POINT_TO_POINT, UNFINISHED, RankGroup
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.sent import Sent
@@ -26,8 +28,8 @@ class _Ending(NamedTuple):
 def endings(
     digests: Sequence[Digest], missing: Collection[int], places: CollectiveIndices
 ) -> Iterator[str]:
-    """One sentence for the ranks without a recording, and for all that ended in the same way, apart
-    from numbers in the error, such as ports.
+    """One sentence for the ranks without a recording, for all that ended in the same way, apart
+    from numbers in the error, such as ports, and for each circle of ranks that wait for each other.
 
     Ranks that ran to their end are only named if another rank waits in vain.
     """
@@ -48,6 +50,7 @@ def endings(
         found[_Ending("ran to its end", "ran to their end", "")] = complete
     for (one, several, rest), ranks in sorted(found.items(), key=lambda item: min(item[1])):
         yield f"{ranks_text(ranks)} {one if len(ranks) == 1 else several}{rest}"
+    yield from _circles(recorded, places)
 
 
 def _ending(item: Digest, recorded: Mapping[int, Digest], places: CollectiveIndices) -> _Ending:
@@ -94,41 +97,44 @@ def _group(item: Digest) -> RankGroup:
 def _others(
     item: Digest, kind: Sent, recorded: Mapping[int, Digest], places: CollectiveIndices
 ) -> Iterator[str]:
-    """The members of the group that have not called the collective, or called another one."""
-    if kind.communication.name in POINT_TO_POINT:
-        yield from _peer(item, kind, recorded)
+    """The ranks that have not called it, and those that called another collective in its place."""
+    name = kind.communication.name
+    missing = _awaited(item, recorded, places)
+    if missing:
+        verb = {"send": "receive", "recv": "send"}.get(name, "call")
+        yield f"{ranks_text(missing)} did not {verb} it"
+    if name in POINT_TO_POINT:
         return
     group, order = _group(item), item.sent.order[_place(item)]
-    absent, others = [], dict[str, list[int]]()
+    others = dict[str, list[int]]()
     for rank in group.ranks:
-        queue = places[group].get(rank, ())
-        if rank not in recorded:
-            continue
-        if order >= len(queue):
-            absent.append(rank)
-        else:
-            name = recorded[rank].sent.kinds[queue[order]].communication.name
-            if name != kind.communication.name:
-                others.setdefault(name, []).append(rank)
-    if absent:
-        yield f"{ranks_text(absent)} did not call it"
-    for name, ranks in others.items():
-        yield f"{ranks_text(ranks)} called {name}"
+        if rank in recorded and rank not in missing:
+            called = recorded[rank].sent.kinds[places[group][rank][order]].communication.name
+            if called != name:
+                others.setdefault(called, []).append(rank)
+    for called, ranks in others.items():
+        yield f"{ranks_text(ranks)} called {called}"
 
 
-def _peer(item: Digest, kind: Sent, recorded: Mapping[int, Digest]) -> Iterator[str]:
-    """The peer of a message, if it has not sent or received it."""
-    peer = item.sent.peer[_place(item)]
+def _awaited(
+    item: Digest, recorded: Mapping[int, Digest], places: CollectiveIndices
+) -> dict[int, None]:
+    """The ranks that have not called what *item* waits in: its collective, or the other end of its
+    message."""
+    communication, group = item.sent.kinds[_place(item)].communication, _group(item)
+    if communication.name not in POINT_TO_POINT:
+        order, queues = item.sent.order[_place(item)], places[group]
+        return dict.fromkeys(
+            rank for rank in group.ranks if rank in recorded and order >= len(queues.get(rank, ()))
+        )
+    peer, tag = item.sent.peer[_place(item)], communication.tag
     if peer not in recorded:
-        return
-    sends = kind.communication.name == "send"
-    own, other = ("send", "recv") if sends else ("recv", "send")
-    group, tag = _group(item), kind.communication.tag
+        return {}
+    own, other = ("send", "recv") if communication.name == "send" else ("recv", "send")
     begun = _messages(item, own, group, tag, (peer,))
     # a receive from any rank may be that of this message
     matched = _messages(recorded[peer], other, group, tag, (item.rank.rank, -1))
-    if begun > matched:
-        yield f"rank {peer} did not {'receive' if sends else 'send'} it"
+    return {peer: None} if begun > matched else {}
 
 
 def _messages(
@@ -144,3 +150,29 @@ def _messages(
         and item.rank.groups[index] == group
         for kind, peer, index in zip(sent.kinds, sent.peer, sent.group)
     )
+
+
+_INTERRUPTED = {UNFINISHED, "KeyboardInterrupt"}
+"""The endings of a run that tell that a communication in which it ended was still waiting: other
+errors may be those of a call that failed at once."""
+
+
+def _circles(recorded: Mapping[int, Digest], places: CollectiveIndices) -> Iterator[str]:
+    """For ranks that wait for each other, the shortest circle that the first of them is in."""
+    waits = nx.DiGraph()
+    for rank, item in recorded.items():
+        if item.waits_in is not None and _error(item) in _INTERRUPTED:
+            waits.add_edges_from((rank, other) for other in _awaited(item, recorded, places))
+    for ranks in sorted(nx.strongly_connected_components(waits), key=min):
+        if len(ranks) > 1:
+            first = min(ranks)
+            paths = nx.single_source_shortest_path(waits.subgraph(ranks), first)
+            last = min(ranks & {*waits.pred[first]}, key=lambda rank: (len(paths[rank]), rank))
+            circle = [*paths[last], first]
+            still = all(_error(recorded[rank]) == UNFINISHED for rank in circle)
+            text = " → ".join(map(str, circle))
+            yield f"ranks {text} {'wait' if still else 'waited'} for each other"
+
+
+def _error(item: Digest) -> str:
+    return item.failure.partition(": ")[0]
