@@ -262,7 +262,7 @@ def test_failed_run_is_reported() -> None:
     data = data_of(run.recording())
     page = Page(data)
     rows = [page.data["strings"][text] for _, text in data["about"]]
-    assert "ValueError: shapes do not fit" in rows
+    assert "ValueError at net.py:14: shapes do not fit" in rows
 
 
 def test_loops_are_folds_of_blocks() -> None:
