@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
@@ -38,24 +39,25 @@ class Connections:
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item from outside."""
         if item not in self._into:
-            span, at, entering = self.items.span(item), self.items.at, self.items.entering
-            self._into[item] = [
-                arrow
-                for box in self.items.inside(item) if box in entering
-                for arrow in entering[box] if at[arrow.tail] not in span
-            ]
+            self._into[item] = self._crossing(item, self.items.entering, attrgetter("tail"))
         return self._into[item]
 
     def out_of(self, item: str) -> Sequence[Arrow]:
         """The arrows that leave an item."""
         if item not in self._out_of:
-            span, at, leaving = self.items.span(item), self.items.at, self.items.leaving
-            self._out_of[item] = [
-                arrow
-                for box in self.items.inside(item) if box in leaving
-                for arrow in leaving[box] if at[arrow.head] not in span
-            ]
+            self._out_of[item] = self._crossing(item, self.items.leaving, attrgetter("head"))
         return self._out_of[item]
+
+    def _crossing(
+        self, item: str, arrows: Mapping[str, Sequence[Arrow]], other_end: Callable[[Arrow], str]
+    ) -> list[Arrow]:
+        """The *arrows* of the boxes in an item whose *other_end* is outside it."""
+        span, at = self.items.span(item), self.items.at
+        return [
+            arrow
+            for box in self.items.inside(item) if box in arrows
+            for arrow in arrows[box] if at[other_end(arrow)] not in span
+        ]
 
     def read(self, item: str) -> Iterator[Arrow]:
         """The arrows that enter an item, except for optimizer state, whose amount grows with the
