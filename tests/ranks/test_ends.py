@@ -54,7 +54,7 @@ def test_ranks_that_wait_for_each_other(run, circle):
     assert said == f"{circle} wait for each other"
     assert not any("each other" in wait for wait in waits)
     failures = [
-        Failure(error, "", None, None, False, None, 0)
+        Failure(error, "", None, None, False, None, 0, SourceLine("train.py", 7, "wait"))
         for error in ("KeyboardInterrupt", "TypeError")
     ]
     interrupted, refused = [

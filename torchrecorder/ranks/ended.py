@@ -175,4 +175,5 @@ def _circles(recorded: Mapping[int, Digest], places: CollectiveIndices) -> Itera
 
 
 def _error(item: Digest) -> str:
-    return item.failure.partition(": ")[0]
+    """The class of the error, without the line that raised it."""
+    return item.failure.partition(": ")[0].partition(" at ")[0]
