@@ -6,7 +6,7 @@ import pytest
 import torch.distributed as dist
 
 import torchrecorder
-from tests.ranks.test_join import X, _reduced_twice, _unfinished, recorded
+from tests.ranks.made import X, recorded, reduced_twice, unfinished
 from torchrecorder.events import SourceLine
 from torchrecorder.graph.failure import Failure
 
@@ -17,7 +17,7 @@ def test_errors_of_two_lines_are_two_problems():
         replace(each, run=replace(each.run, failure=Failure(
             "ValueError", "no", None, None, False, source=SourceLine("train.py", line, "main")
         )))
-        for each, line in zip(recorded(_reduced_twice), (7, 8, 8, 7))
+        for each, line in zip(recorded(reduced_twice), (7, 8, 8, 7))
     ]
     assert list(torchrecorder.merge(failed).problems) == [
         "ranks 0, 3 failed with ValueError at train.py:7: no",
@@ -49,7 +49,7 @@ def _reduced_and_received(rank):
 def test_ranks_that_wait_for_each_other(run, circle):
     """One line names the shortest circle, if each of its ranks was certainly waiting."""
     found = recorded(run, world=3)
-    waiting = [_unfinished(each, 0) for each in found]
+    waiting = [unfinished(each, 0) for each in found]
     *waits, said = torchrecorder.merge(waiting).problems
     assert said == f"{circle} wait for each other"
     assert not any("each other" in wait for wait in waits)
@@ -62,20 +62,23 @@ def test_ranks_that_wait_for_each_other(run, circle):
     ]
     problems = torchrecorder.merge([waiting[0], interrupted, waiting[2]]).problems
     assert problems[-1] == f"{circle} waited for each other"
-    for other in (refused, _unfinished(found[1], None), found[1]):
+    for other in (refused, unfinished(found[1], None), found[1]):
         problems = torchrecorder.merge([waiting[0], other, waiting[2]]).problems
         assert not any("each other" in problem for problem in problems)
 
 
-def test_ranks_that_wait_in_line():
+@pytest.mark.parametrize("messages", [1, 2])
+def test_ranks_that_wait_in_line(messages):
     """A chain that ends at a rank that is busy, or in a message that was sent, is no circle."""
     def run(rank):
         if rank == 0:
-            dist.send(X.clone(), 1)
+            for _ in range(messages):
+                dist.send(X.clone(), 1)
             dist.recv(X.clone(), 1)
         else:
             dist.recv(X.clone(), 0)
 
     first, second = recorded(run, world=2)
-    problems = torchrecorder.merge([_unfinished(first, 1), _unfinished(second, 0)]).problems
-    assert len(problems) == 2 and "rank 1 did not send it" in problems[0]
+    problems = torchrecorder.merge([unfinished(first, messages), unfinished(second, 0)]).problems
+    assert "rank 1 did not send it" in problems[0]
+    assert not any("each other" in problem for problem in problems)

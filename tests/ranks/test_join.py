@@ -13,23 +13,15 @@ import torch.distributed as dist
 import torchrecorder
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.errors import InvalidArgument, InvalidRecording
-from torchrecorder.events import UNFINISHED
 from torchrecorder.graph.failure import Failure
 
 from tests.capture.processes import process_group
-from tests.ranks.made import recorded, timed
-
-X = torch.ones(3, 4)
-
-
-def _reduced_twice(rank):
-    dist.all_reduce(X.clone())
-    dist.all_reduce(X[:1].clone())
+from tests.ranks.made import X, recorded, reduced_twice, timed, unfinished
 
 
 def test_each_collective_is_one_of_all_its_members():
     """In order, with the bytes of it."""
-    run = torchrecorder.merge(recorded(_reduced_twice))
+    run = torchrecorder.merge(recorded(reduced_twice))
     assert run.problems == ()
     assert [(each.name, each.order, each.bytes) for each in run.collectives] == [
         ("all_reduce", 0, 48), ("all_reduce", 1, 16)
@@ -61,7 +53,7 @@ def test_a_collective_that_one_process_leaves_out():
 
 def test_a_collective_that_is_missing_at_the_end():
     """The one that would hang the job is named with those who wait in it."""
-    found = torchrecorder.merge(recorded(lambda rank: rank == 3 or _reduced_twice(rank)))
+    found = torchrecorder.merge(recorded(lambda rank: rank == 3 or reduced_twice(rank)))
     (problem,) = found.problems
     assert problem.startswith("no. 1 of group default_pg (ranks 0–3): ranks 0–2 ran all_reduce")
     assert "rank 3 ran no collective" in problem
@@ -132,7 +124,7 @@ def test_messages_that_do_not_fit():
 
 def test_who_came_last_was_done_first():
     """The others waited for it: so much longer were they at it, without comparing clocks."""
-    recordings = recorded(_reduced_twice)
+    recordings = recorded(reduced_twice)
     busy = {0: (0.5, 0.1), 1: (0.6, 0.2), 2: (0.2, 0.4), 3: (0.7, 0.3)}
     run = torchrecorder.merge([timed(recordings[rank], *busy[rank]) for rank in busy])
     first, second = run.collectives
@@ -146,7 +138,7 @@ def test_who_came_last_was_done_first():
 
 def test_waiting_time_is_at_most_idle_time():
     """What goes on beside other work is waited for only where the program stops for it."""
-    recordings = recorded(_reduced_twice, world=2)
+    recordings = recorded(reduced_twice, world=2)
     late = timed(recordings[0], 0.1, 0.1)
     run = torchrecorder.merge([late, timed(recordings[1], 0.9, 0.9, blocked=0.05)])
     assert [part.waited for part in run.collectives[0].parts] == pytest.approx([0.0, 0.05])
@@ -154,7 +146,7 @@ def test_waiting_time_is_at_most_idle_time():
 
 def test_a_process_that_is_not_there():
     """It is named, and the rest is put together."""
-    run = torchrecorder.merge(recorded(_reduced_twice)[1:3])
+    run = torchrecorder.merge(recorded(reduced_twice)[1:3])
     assert run.problems == ("no recording of ranks 0, 3",)
     assert [part.rank for part in run.collectives[0].parts] == [1, 2]
 
@@ -181,15 +173,6 @@ def test_a_process_that_failed():
     assert len(found.lanes) == 2
 
 
-def _unfinished(recording, communication, message="no progress for 5 s"):
-    """*recording*, had it been saved in a wait for a communication."""
-    failure = Failure(UNFINISHED, message, None, None, False, None, communication)
-    last = [*recording.ops.values()][-1]
-    ops = {**recording.ops, last.id: last.replace(failed=True)}
-    run = replace(recording.run, failure=failure, running=(last.id,))
-    return replace(recording, run=run, ops=ops)
-
-
 def test_processes_that_wait():
     """One line for those in the same collective, with who called another one, and who none."""
     def run(rank):
@@ -200,8 +183,8 @@ def test_processes_that_wait():
             dist.broadcast(X.clone(), 0)
 
     found = [*recorded(run, world=6)][:5]
-    waiting = [_unfinished(each, 1) for each in found[:3]]
-    busy = _unfinished(found[4], None, "no progress for 5 s in data at data.py:3")
+    waiting = [unfinished(each, 1) for each in found[:3]]
+    busy = unfinished(found[4], None, "no progress for 5 s in data at data.py:3")
     problems = torchrecorder.merge([*waiting, found[3], busy]).problems
     at = r" at \S+:\d+" if COLLECTIVE_CALLS.present else r"(?: at \S+:\d+)?"
     group = r"no. 2 of group default_pg \(ranks 0–5\)"
@@ -220,9 +203,9 @@ def test_processes_that_wait():
 
 def test_a_wait_is_one_problem():
     """Not also a mismatch. Ranks whose errors only differ in numbers share it."""
-    first, *others, last = recorded(lambda rank: rank == 3 or _reduced_twice(rank))
+    first, *others, last = recorded(lambda rank: rank == 3 or reduced_twice(rank))
     (waits, ran) = torchrecorder.merge(
-        [*(_unfinished(each, 0) for each in (first, *others)), last]
+        [*(unfinished(each, 0) for each in (first, *others)), last]
     ).problems
     assert waits.startswith("ranks 0–2 wait in no. 1 of") and "; rank 3 did not call it" in waits
     assert ran == "rank 3 ran to its end"
@@ -248,22 +231,22 @@ def test_a_message_without_its_other_end(waits):
             dist.recv(X.clone(), 0)
 
     first, second = recorded(run, world=2)
-    problems = torchrecorder.merge([_unfinished(first, 1), second]).problems
+    problems = torchrecorder.merge([unfinished(first, 1), second]).problems
     verb = "receive" if waits == "send" else "send"
     assert [each.partition("; ")[2] for each in problems] == [f"rank 1 did not {verb} it", ""]
     assert problems[0].startswith(f"rank 0 waits in {waits} of 48 B ")
     assert problems[1] == "rank 1 ran to its end"
-    assert len(torchrecorder.merge([_unfinished(first, 0), second]).problems) == 3
+    assert len(torchrecorder.merge([unfinished(first, 0), second]).problems) == 3
 
 
 def test_lanes_say_how_they_ended():
     """In figures."""
-    first, second = recorded(_reduced_twice, world=2)
-    run = torchrecorder.merge([_unfinished(first, 1), second])
+    first, second = recorded(reduced_twice, world=2)
+    run = torchrecorder.merge([unfinished(first, 1), second])
     assert [lane.ended for lane in run.lanes] == ["waits in all_reduce", ""]
     figure = torchrecorder.make_dot(run.recording).pipe("svg").decode()
     assert "waits in all_reduce" in figure and "still running" in figure
-    run = torchrecorder.merge([_unfinished(first, None), second])
+    run = torchrecorder.merge([unfinished(first, None), second])
     assert run.lanes[0].ended == "did not end"
     failed = replace(first, run=replace(first.run, failure=Failure(
         "RuntimeError", "timeout", None, None, False, None, 0
@@ -334,7 +317,7 @@ def test_a_communication_that_is_not_there():
     """A file that names it is refused."""
     for place in (2, -1):
         with pytest.raises(InvalidRecording, match=f"no communication {place}"):
-            torchrecorder.merge([_unfinished(each, place) for each in recorded(_reduced_twice)])
+            torchrecorder.merge([unfinished(each, place) for each in recorded(reduced_twice)])
 
 
 def _as_rank(recording, rank):
@@ -350,7 +333,7 @@ def _as_rank(recording, rank):
 
 def test_files_and_patterns(tmp_path):
     """Saved recordings are found by a pattern, and give the same as those in memory."""
-    recordings = recorded(_reduced_twice)
+    recordings = recorded(reduced_twice)
     for rank, each in enumerate(recordings):
         each.save(tmp_path / f"rank{rank}.json.gz")
     run = torchrecorder.merge(tmp_path / "rank*.json.gz")
@@ -377,14 +360,14 @@ def test_recordings_that_do_not_go_together():
     alone = torchrecorder.record(torch.nn.Linear(2, 1), torch.ones(1, 2))
     with pytest.raises(InvalidArgument, match="not recorded in a distributed process"):
         torchrecorder.merge(alone)
-    (first,) = recorded(_reduced_twice, world=1)
+    (first,) = recorded(reduced_twice, world=1)
     with pytest.raises(InvalidArgument, match="both recordings of rank 0"):
         torchrecorder.merge([first, first])
 
 
 def test_wrong_questions():
     """A number that collectives do not have, and no number of lines."""
-    run = torchrecorder.merge(recorded(_reduced_twice, world=2))
+    run = torchrecorder.merge(recorded(reduced_twice, world=2))
     with pytest.raises(InvalidArgument, match="'waited' or 'bytes'"):
         run.top("flops")
     for ask in (run.top, run.summary):

@@ -21,7 +21,7 @@ from torchrecorder.select.functions import WithFunctions
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.quiet_ops import idle_transfers
-from torchrecorder.views.view import BoxKind, View
+from torchrecorder.views.view import BoxKind
 
 from tests.views.loops import closure_of
 
@@ -337,90 +337,3 @@ def test_an_update_of_averages_is_one_box_where_it_is_large() -> None:
             run.op("sin", run.input(shape=(2, 4 + place)))
     alone = make_view(run.recording(), ViewOptions())
     assert not any(box.kind is BoxKind.REGION for box in alone.boxes.values())
-
-
-class Scaled(torch.nn.Module):
-    """A block with a weight of its own beside its modules, as ``LayerScale`` has."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = torch.nn.Linear(4, 4)
-        self.gamma = torch.nn.Parameter(torch.ones(4))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.gamma * self.inner(x)
-
-
-def test_weights_stand_in_their_modules_although_an_optimizer_reads_them() -> None:
-    """So blocks fold with one box for the weight of each, and no line leads to the optimizer."""
-    model = torch.nn.Sequential(Scaled(), Scaled(), Scaled())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with torchrecorder.Recorder(model) as recorder:
-        model(torch.ones(2, 4)).sum().backward()
-        optimizer.step()
-    view = make_view(recorder.recording, ViewOptions(depth=2))
-    view.check()
-    (weight,) = (box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER)
-    assert weight.cluster is not None and view.clusters[weight.cluster].count == 3
-    (step,) = (
-        scope.id for scope in view.recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER
-    )
-    (entering,) = {arrow.tail for arrow in view.arrows if arrow.head == step}
-    assert view.recording.ops[OpId(entering)].name == "backward"
-    shown = make_view(recorder.recording, ViewOptions(depth=2, fold=False, parameters=True))
-    weights = {box.id for box in shown.boxes.values() if box.kind is BoxKind.PARAMETER}
-    assert weights <= {arrow.tail for arrow in shown.arrows if arrow.head == step}
-
-
-def test_steps_of_a_model_with_such_weights_are_one_cluster() -> None:
-    """The first one too: weights that a step has written stand in the module that reads them next,
-    as those from before do, so that blocks fold with one box for the weight of each."""
-    model = torch.nn.Sequential(Scaled(), Scaled(), Scaled())
-    optimizer = torch.optim.AdamW(model.parameters())
-    with torchrecorder.Recorder(model) as recorder:
-        for _ in range(4):
-            optimizer.zero_grad()
-            model(torch.ones(2, 4)).sum().backward()
-            optimizer.step()
-    view = make_view(recorder.recording, ViewOptions())
-    view.check()
-    counts = Counter(cluster.count for cluster in view.clusters.values())
-    assert counts[4] == 1 and counts[3] == 1, counts
-    (weight,) = (box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER)
-    assert weight.cluster is not None and view.clusters[weight.cluster].count == 3
-    assert not [arrow for arrow in view.arrows if arrow.head == weight.id]
-
-
-class Classifier(torch.nn.Module):
-    """Returns logits and scores, of one shape each."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh())
-
-    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Both by name."""
-        logits = self.layers(x)
-        return {"logits": logits, "scores": logits.softmax(-1)}
-
-
-@pytest.mark.parametrize("rounds", [2, 3, 6])
-def test_outputs_of_the_rounds_of_a_loop_are_one_box_for_each_name(rounds: int) -> None:
-    """In a page as well; without folds each has its own."""
-    model = Classifier()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with torchrecorder.Recorder(model) as recorder:
-        for _ in range(rounds):
-            optimizer.zero_grad()
-            (model(torch.ones(2, 4))["scores"] * 2).sum().backward()
-            optimizer.step()
-    recording = recorder.recording
-
-    def outputs(view: View) -> list[tuple[int, tuple[str, ...]]]:
-        return [(box.count, box.names) for box in view.boxes.values()
-                if box.kind is BoxKind.OUTPUT]
-
-    view = make_view(recording, ViewOptions(depth=0))
-    assert outputs(view) == [(rounds, ("logits",) * rounds)]
-    assert view.unfolded is not None and outputs(view.unfolded().view) == outputs(view)
-    assert len(outputs(make_view(recording, ViewOptions(depth=0, fold=False)))) == rounds
