@@ -95,6 +95,24 @@ def test_a_page_is_the_same_without_sharing(
     )
 
 
+@pytest.mark.parametrize("skips", [(1, 1, 1), (0, 1, 1), (0, 0, 0, 1)])
+@pytest.mark.parametrize("fold", [True, "similar"])
+def test_a_last_sum_of_two_is_a_circle(skips: tuple[int, ...], fold: Any) -> None:
+    """Though what it reads is equal to what the layers before it read."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for number, skip in enumerate(skips):
+            with run.scope(f"layers.{number}", "Layer"):
+                with run.scope("linear"):
+                    y = run.op("linear", x, run.parameter("weight"))
+                x = run.op("add", y, *[x][:skip])
+    recording = run.recording()
+    shared = described(recording, Style(), fold=fold)
+    assert shared == described(recording, one_by_one(), fold=fold)
+    assert [["+", 0]] in shared["label"]
+
+
 @settings(max_examples=60, deadline=None)
 @given(recordings())
 def test_any_page_is_the_same_without_sharing(recording: Recording) -> None:

@@ -91,10 +91,12 @@ class TreeAppearance:
 
     @cached_property
     def _distinct(self) -> View:
-        """Places without an earlier equal place, with their parents and readers."""
+        """Places without an earlier equal place, with parents, readers and what they read."""
         view, chosen = self.tree.view, self._chosen
-        arrows = tuple(arrow for arrow in view.arrows if arrow.tail in chosen)
-        drawn = chosen.union(arrow.head for arrow in arrows)
+        arrows = tuple(
+            arrow for arrow in view.arrows if arrow.tail in chosen or arrow.head in chosen
+        )
+        drawn = chosen.union(end for arrow in arrows for end in (arrow.tail, arrow.head))
         boxes = {item: box for item, box in view.boxes.items() if item in drawn}
         inner = {box.cluster for box in boxes.values()}.union(chosen & view.clusters.keys())
         kept = {outer for item in inner for outer in view.nesting.around(item)}
