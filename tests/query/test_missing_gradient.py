@@ -355,3 +355,52 @@ def test_a_copied_parameter_is_named_where_the_program_copies_it():
     assert "at tests/query/test_missing_gradient.py:" in str(
         recording.why_no_gradient("layer.weight")
     )
+
+
+class Falls(nn.Module):
+    """Has a branch that fails, and one that is taken instead."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.failing, self.instead = (nn.Linear(4, size) for size in (3, 4, 4))
+
+    def forward(self, x):
+        try:
+            return self.failing(self.before(x))
+        except RuntimeError:
+            return self.instead(x)
+
+
+def test_a_failed_operation_whose_error_the_program_caught():
+    """It is named for its own weight, and for one further up."""
+    recording = tr.record(Falls(), torch.ones(2, 4), backward=True)
+    for name in ("failing.weight", "before.weight"):
+        why = recording.why_no_gradient(name)
+        assert why.reason == "not in the loss" and [op.name for op in why.ops] == ["linear"]
+        assert re.search(r"reaches the loss: linear\(\) in failing at \S+ failed$", why.text)
+    assert recording.why_no_gradient("instead.weight") is None
+
+
+class Indices(nn.Module):
+    """Uses only the indices of its largest weights, and a derivative that the bias is not in."""
+
+    def __init__(self):
+        super().__init__()
+        self.scores, self.layer = nn.Parameter(torch.arange(4.0)), nn.Linear(4, 4)
+
+    def forward(self, x):
+        values, order = self.scores.topk(2)
+        _, tangent = torch.func.jvp(self.layer, (x,), (torch.ones_like(x),))
+        return tangent[order.float().long()]
+
+
+def test_only_the_results_that_are_used_explain_a_lost_gradient():
+    """Another result of the same call may have a gradient."""
+    model = Indices()
+    recording = tr.record(model, torch.ones(4), backward=True, restore=False)
+    assert model.layer.weight.grad is not None and model.layer.bias.grad is None
+    assert recording.why_no_gradient("layer.weight") is None
+    why = recording.why_no_gradient("scores")
+    assert re.search(r"left in topk\(\).*: its result is int64, which has no gradient$", why.text)
+    why = recording.why_no_gradient("layer.bias")
+    assert why.text.endswith("its result requires grad because of other tensors only")

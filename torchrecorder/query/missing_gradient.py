@@ -270,6 +270,11 @@ class _GradientSearch:
             left = self._converted(to_python[0])
             text = f"no tensor computed from it reaches {self.target}: {left}"
             return self._because("left autograd", text, to_python)
+        failed = [op for op in self._reading(self.reached) if op.failed]
+        if failed and not ends and not outputs:
+            words = op_in_words(self.recording, OpId(failed[-1].id))
+            text = f"no tensor computed from it reaches {self.target}: {words} failed"
+            return self._because("not in the loss", text, failed)
         if self.live == self.same and not outputs:
             return self._left(self._reading(self.same))
         last = f", and ends in {op_in_words(self.recording, OpId(ends[-1].id))}" if ends else ""
@@ -307,7 +312,9 @@ class _GradientSearch:
             return self._left_unseen(first)
         more = f", and {len(cuts) - 1} more operation{'s' * (len(cuts) > 2)}" * (len(cuts) > 1)
         text = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
-        return self._because("left autograd", f"{text}: {why_left(self.recording, first)}", cuts)
+        lost = [value for value in first.outputs if value not in self.live]
+        why = why_left(self.recording, first, lost)
+        return self._because("left autograd", f"{text}: {why}", cuts)
 
     def _left_unseen(self, alias: Op) -> MissingGradient:
         """The reason if no operation leaves autograd: the program creates an alias (``.data``)."""
