@@ -289,6 +289,51 @@ def test_a_gradient_that_the_program_sets_is_one(assigned: bool) -> None:
     assert (why is None) is assigned
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_gradient_that_is_computed_without_autograd(before: bool) -> None:
+    """Of copies of the weights, as per-sample gradients are; one from before the run explains
+    nothing."""
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    if before:
+        model(torch.ones(3, 4)).sum().backward()
+
+    def loss(weights, x):
+        return torch.func.functional_call(model, weights, (x,)).sum()
+
+    with tr.Recorder(model) as recorder:
+        weights = {name: weight.detach() for name, weight in model.named_parameters()}
+        gradients = torch.func.grad(loss)(weights, torch.ones(3, 4))
+        for name, weight in model.named_parameters() if not before else ():
+            weight.grad = gradients[name] * 2
+        optimizer.step()
+    why = recorder.recording.why_no_gradient("weight")
+    assert "detach()" in why.text if before else why is None
+
+
+class Listed(nn.Module):
+    """Holds parameters in a list and a dict, and reads some of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.some, self.none = (nn.ParameterList(torch.ones(2) for _ in "ab") for _ in "ab")
+        self.named = nn.ParameterDict({"a": torch.ones(2)})
+
+    def forward(self, x):
+        return x * self.some[0] * self.named["a"]
+
+
+def test_lists_of_parameters_are_not_called() -> None:
+    """So that is no reason, and no note in the summary."""
+    recording = tr.record(Listed(), torch.ones(2), backward=True)
+    for name in ("some.1", "none.0"):
+        assert recording.why_no_gradient(name).text == "no operation read it"
+    notes = {row.title: row.notes for row in every_row(recording)}
+    assert notes["some (ParameterList)"] == ("no gradient for 1",)
+    assert notes["named (ParameterDict)"] == ()
+    assert notes["none (ParameterList)"] == ("never read",)
+
+
 class Wraps(nn.Module):
     """A model that makes new tensors of the memory of a weight."""
 

@@ -81,6 +81,11 @@ class Module(Row, frozen=True, gc=False):
                 yield ""
 
     @property
+    def is_parameter_list(self) -> bool:
+        """Whether it is a ``ParameterList`` or ``ParameterDict``, which is never called."""
+        return self.qualname.startswith("torch.nn.modules.container.Parameter")
+
+    @property
     def stored(self) -> tuple[Slot, ...]:
         """Its own parameters and buffers."""
         return (*self.parameters, *self.buffers)

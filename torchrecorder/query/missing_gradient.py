@@ -12,7 +12,7 @@ from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    STORED, GradId, GradSwitch, OpId, OpKind, Role, ScopeKind, ValueId,
+    GRAD_SUFFIX, STORED, GradId, GradSwitch, OpId, OpKind, Role, ScopeKind, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Op, Value
@@ -102,6 +102,8 @@ class _GradientSearch:
             return self._because("unused", f"no operation read it{self._why_not_read()}")
         if self.value.role is Role.INPUT and always and self.live == self.same:
             return self._frozen(frozen)
+        if self._is_updated() and not self._had_gradient():
+            return None  # the program has set it
         if not self.reached & self.loss:
             return self._outside_the_loss()
         if not self.live & self.loss:
@@ -242,7 +244,7 @@ class _GradientSearch:
         """Its module was never called, or another tensor was used in its place; else empty."""
         for module in self.recording.modules.values():
             owns = any(slot.value in self.same for slot in module.stored)
-            if owns and not module.calls and module.names:
+            if owns and not module.calls and module.names and not module.is_parameter_list:
                 return f": module {module.names[0]!r} was never called"
         named = {
             value.id for value in self.recording.values.values()
@@ -377,3 +379,9 @@ class _GradientSearch:
                    for item in self.recording.within(op.scope))
         )
         return any(item.storage == self.value.storage for item in written)
+
+    def _had_gradient(self) -> bool:
+        """Whether a gradient of the tensor from before the run was used."""
+        names = {f"{name}{GRAD_SUFFIX}" for name in self.value.names}
+        values = self.recording.values.values()
+        return any(item.producer is None and not names.isdisjoint(item.names) for item in values)
