@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import re
+import threading
 
 import pytest
 import torch
@@ -120,6 +121,17 @@ def test_without_a_backward_pass():
     with torch.no_grad():
         recording = tr.record(Lossy(), torch.ones(2, 4))
     assert "the whole run was under no_grad" in recording.why_no_gradient("kept").text
+
+
+def test_a_backward_pass_of_another_thread():
+    """It ran, and gave the gradient; but it was not recorded."""
+    layer = nn.Linear(3, 3)
+    with tr.Recorder(layer) as recorder:
+        thread = threading.Thread(target=layer(torch.ones(2, 3)).sum().backward)
+        thread.start()
+        thread.join()
+    assert layer.weight.grad is not None
+    assert recorder.recording.why_no_gradient("weight").text == "no backward pass was recorded"
 
 
 def test_gradients_of_others_only():

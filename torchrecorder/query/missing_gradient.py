@@ -41,7 +41,7 @@ class MissingGradient:
         reason: ``"frozen"`` (it does not or did not require grad), ``"unused"`` (no op read it),
             ``"not in the loss"`` (no tensor computed from it reaches the loss), ``"left autograd"``
             (such a tensor reaches the loss, but without autograd history), ``"no backward"`` (no
-            backward pass ran), ``"not propagated"`` (a pass ran without a gradient for it),
+            pass was recorded), ``"not propagated"`` (a pass ran without a gradient for it), or
             ``"zero"`` (it has one, but of zeros only; recorded with ``stats=True``).
         text: The reason in words.
         ops: The operations where the gradient was lost, in run order; may be empty.
@@ -109,7 +109,7 @@ class _GradientSearch:
         if not self.live & self.loss:
             return self._left(self._cuts())
         if not self.recording.backward_runs:
-            return self._because("no backward", "no backward pass ran while this was recorded")
+            return self._because("no backward", "no backward pass was recorded")
         return self._not_propagated()
 
     def _because(
