@@ -64,6 +64,10 @@ def test_parts_of_a_shared_module_by_each_of_its_paths():
     for path, module in model.named_modules(remove_duplicate=False):
         assert not path or recording[path].cls == type(module).__name__
     assert recording["blocks.1.0.weight"] == recording["block.0.weight"]
+    for option in ("focus", "since"):
+        for path, first in (("blocks.1", "block"), ("blocks.1.1", "block.1")):
+            found = (tr.view(recording, **{option: name}).boxes for name in (path, first))
+            assert next(found) == next(found)
     with pytest.raises(NotThere, match="is called 'blocks.1.2'"):
         recording["blocks.1.2"]
 

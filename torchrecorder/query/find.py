@@ -14,6 +14,7 @@ from torchrecorder.events import CALLED, FunctionCall, OpId, SourceLine
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import first_path
 
 NamedPart = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
 FoundT = TypeVar("FoundT", Module, Scope, Op, Value, GradNode, FunctionCall)
@@ -96,18 +97,9 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
     yield _named(recording.scopes.values(), _classes, what)
     yield _named(recording.function_calls.values(), _function_names, what)
     yield _named(recording.grad_nodes.values(), lambda item: (item.name,), what)
-    first = _first_path(recording, what)
+    first = first_path(recording.modules.values(), what)
     if first is not None:
         yield from _by_kind(recording, first)
-
-
-def _first_path(recording: RecordedRun, what: str) -> str | None:
-    """The dotted path *what* inside a shared module, with the first path of that module, which the
-    names of its submodules and weights begin with; else None."""
-    paths = {name: item.names[0] for item in recording.modules.values() for name in item.names[1:]}
-    inside = [path for path in paths if what.startswith(f"{path}.")]
-    longest = max(inside, key=len, default=None)
-    return None if longest is None else paths[longest] + what.removeprefix(longest)
 
 
 def _named(
