@@ -223,3 +223,42 @@ def test_leaves_that_functional_call_takes_are_parameters() -> None:
     with torchrecorder.Recorder() as recorder:
         torch.func.functional_call(net, made, (X,)).sum().backward()
     assert recorder.recording.annotations["trainable"].total() == 5
+
+
+class Growing(nn.Module):
+    """Its forward makes submodules, when it first knows their sizes, and calls one that no module
+    holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = nn.ModuleDict()
+        self.first = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not hasattr(self, "proj"):
+            self.proj = nn.Sequential(nn.Linear(x.shape[-1], 3), nn.ReLU())
+            self.heads["a"] = nn.Linear(3, 2)
+            self.first = nn.Linear(4, 4)
+        return nn.Softmax(-1)(self.heads["a"](self.proj(self.first(x))))
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_submodules_that_a_forward_makes_have_their_paths(inner) -> None:
+    """They are part of the model; one that takes the place of another has a number."""
+    grows = Growing()
+    model = nn.Sequential(grows) if inner else grows
+    recording = torchrecorder.record(model, X, backward=True)
+    prefix = "0." if inner else ""
+    old, new = (f"{prefix}first{number}." for number in ("", "_1"))
+    wanted = [name.replace(old, new) for name, _ in model.named_parameters()]
+    paths = [prefix + path for path in ("first_1", "proj.0", "heads.a")]
+    made = {path: recording[path] for path in paths}
+    assert {f"{path}.{name}" for path in made for name in ("weight", "bias")} == {*wanted}
+    assert {*wanted} < {*weights(recording)}
+    assert all(recording.why_no_gradient(name) is None for name in wanted)
+    assert "never called" in str(recording.why_no_gradient(f"{old}weight"))
+    (line, *_) = (row for row in recording.summary().splitlines() if type(model).__name__ in row)
+    total = sum(weight.numel() for weight in model.parameters()) + 20
+    assert recording.annotations["parameters"].total() == total and f"  {total}" in line
+    (softmax,) = (row for row in recording.modules.values() if row.cls == "Softmax")
+    assert softmax.names == ()

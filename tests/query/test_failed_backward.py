@@ -130,6 +130,11 @@ def whole_number(model: nn.Module) -> None:
     model(torch.ones(2, 4)).argmax().float().backward()  # reads
 
 
+def indices(model: nn.Module) -> None:
+    _, order = model(torch.ones(2, 4)).topk(2)  # reads
+    order.float().sum().backward()
+
+
 def second(model: nn.Module) -> None:
     one = model[0](torch.ones(2, 4)).sum()
     two = model(torch.ones(2, 4)).sum().detach()  # reads
@@ -140,6 +145,7 @@ LEFT = {
     detached: "the same numbers without their autograd history",
     without_grad: "it runs under no_grad",
     whole_number: "its result is int64",
+    indices: "its result is int64",
     second: "the same numbers without their autograd history",
 }
 

@@ -44,6 +44,34 @@ def test_a_path_is_a_module_and_its_calls(recording):
     assert recording["unused"].calls == ()
 
 
+def test_parts_of_a_shared_module_by_each_of_its_paths():
+    """They are named by the first one; a layer of it that is shared as well has more."""
+    class Shared(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+            self.blocks = torch.nn.ModuleList([self.block, self.block, Net()])
+            self.blocks[2].fc = self.block[0]
+
+        def forward(self, x):
+            return self.blocks[1](self.blocks[0](x))
+
+    model = Shared()
+    recording = tr.record(model, torch.ones(2, 4), backward=True, restore=False)
+    for name, weight in model.named_parameters(remove_duplicate=False):
+        assert recording[name].shape == tuple(weight.shape)
+        assert (recording.why_no_gradient(name) is None) is (weight.grad is not None)
+    for path, module in model.named_modules(remove_duplicate=False):
+        assert not path or recording[path].cls == type(module).__name__
+    assert recording["blocks.1.0.weight"] == recording["block.0.weight"]
+    for option in ("focus", "since"):
+        for path, first in (("blocks.1", "block"), ("blocks.1.1", "block.1")):
+            found = (tr.view(recording, **{option: name}).boxes for name in (path, first))
+            assert next(found) == next(found)
+    with pytest.raises(NotThere, match="is called 'blocks.1.2'"):
+        recording["blocks.1.2"]
+
+
 def test_tensors_by_the_names_that_are_shown(recording):
     """Parameters by dotted name, inputs and outputs as figures call them."""
     assert recording["fc.weight"].names == ("fc.weight",)

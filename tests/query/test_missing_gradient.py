@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import re
+import threading
 
 import pytest
 import torch
@@ -120,6 +121,17 @@ def test_without_a_backward_pass():
     with torch.no_grad():
         recording = tr.record(Lossy(), torch.ones(2, 4))
     assert "the whole run was under no_grad" in recording.why_no_gradient("kept").text
+
+
+def test_a_backward_pass_of_another_thread():
+    """It ran, and gave the gradient; but it was not recorded."""
+    layer = nn.Linear(3, 3)
+    with tr.Recorder(layer) as recorder:
+        thread = threading.Thread(target=layer(torch.ones(2, 3)).sum().backward)
+        thread.start()
+        thread.join()
+    assert layer.weight.grad is not None
+    assert recorder.recording.why_no_gradient("weight").text == "no backward pass was recorded"
 
 
 def test_gradients_of_others_only():
@@ -289,6 +301,51 @@ def test_a_gradient_that_the_program_sets_is_one(assigned: bool) -> None:
     assert (why is None) is assigned
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_gradient_that_is_computed_without_autograd(before: bool) -> None:
+    """Of copies of the weights, as per-sample gradients are; one from before the run explains
+    nothing."""
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    if before:
+        model(torch.ones(3, 4)).sum().backward()
+
+    def loss(weights, x):
+        return torch.func.functional_call(model, weights, (x,)).sum()
+
+    with tr.Recorder(model) as recorder:
+        weights = {name: weight.detach() for name, weight in model.named_parameters()}
+        gradients = torch.func.grad(loss)(weights, torch.ones(3, 4))
+        for name, weight in model.named_parameters() if not before else ():
+            weight.grad = gradients[name] * 2
+        optimizer.step()
+    why = recorder.recording.why_no_gradient("weight")
+    assert "detach()" in why.text if before else why is None
+
+
+class Listed(nn.Module):
+    """Holds parameters in a list and a dict, and reads some of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.some, self.none = (nn.ParameterList(torch.ones(2) for _ in "ab") for _ in "ab")
+        self.named = nn.ParameterDict({"a": torch.ones(2)})
+
+    def forward(self, x):
+        return x * self.some[0] * self.named["a"]
+
+
+def test_lists_of_parameters_are_not_called() -> None:
+    """So that is no reason, and no note in the summary."""
+    recording = tr.record(Listed(), torch.ones(2), backward=True)
+    for name in ("some.1", "none.0"):
+        assert recording.why_no_gradient(name).text == "no operation read it"
+    notes = {row.title: row.notes for row in every_row(recording)}
+    assert notes["some (ParameterList)"] == ("no gradient for 1",)
+    assert notes["named (ParameterDict)"] == ()
+    assert notes["none (ParameterList)"] == ("never read",)
+
+
 class Wraps(nn.Module):
     """A model that makes new tensors of the memory of a weight."""
 
@@ -355,3 +412,52 @@ def test_a_copied_parameter_is_named_where_the_program_copies_it():
     assert "at tests/query/test_missing_gradient.py:" in str(
         recording.why_no_gradient("layer.weight")
     )
+
+
+class Falls(nn.Module):
+    """Has a branch that fails, and one that is taken instead."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.failing, self.instead = (nn.Linear(4, size) for size in (3, 4, 4))
+
+    def forward(self, x):
+        try:
+            return self.failing(self.before(x))
+        except RuntimeError:
+            return self.instead(x)
+
+
+def test_a_failed_operation_whose_error_the_program_caught():
+    """It is named for its own weight, and for one further up."""
+    recording = tr.record(Falls(), torch.ones(2, 4), backward=True)
+    for name in ("failing.weight", "before.weight"):
+        why = recording.why_no_gradient(name)
+        assert why.reason == "not in the loss" and [op.name for op in why.ops] == ["linear"]
+        assert re.search(r"reaches the loss: linear\(\) in failing at \S+ failed$", why.text)
+    assert recording.why_no_gradient("instead.weight") is None
+
+
+class Indices(nn.Module):
+    """Uses only the indices of its largest weights, and a derivative that the bias is not in."""
+
+    def __init__(self):
+        super().__init__()
+        self.scores, self.layer = nn.Parameter(torch.arange(4.0)), nn.Linear(4, 4)
+
+    def forward(self, x):
+        values, order = self.scores.topk(2)
+        _, tangent = torch.func.jvp(self.layer, (x,), (torch.ones_like(x),))
+        return tangent[order.float().long()]
+
+
+def test_only_the_results_that_are_used_explain_a_lost_gradient():
+    """Another result of the same call may have a gradient."""
+    model = Indices()
+    recording = tr.record(model, torch.ones(4), backward=True, restore=False)
+    assert model.layer.weight.grad is not None and model.layer.bias.grad is None
+    assert recording.why_no_gradient("layer.weight") is None
+    why = recording.why_no_gradient("scores")
+    assert re.search(r"left in topk\(\).*: its result is int64, which has no gradient$", why.text)
+    why = recording.why_no_gradient("layer.bias")
+    assert why.text.endswith("its result requires grad because of other tensors only")

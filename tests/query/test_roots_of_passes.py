@@ -78,11 +78,12 @@ def test_the_bias_that_a_gradient_penalty_does_not_need():
     (("int64", "bool"), "its result is int64, which has no gradient"),
 ])
 def test_why_results_of_several_types_have_no_gradient(dtypes, why):
-    """The type is the reason only if none of them can have one."""
+    """The type is the reason only if none of those that are asked for can have one."""
     run = Builder("Net")
     with run.scope("Net"):
         run.op("topk", run.input("x"), outputs=2)
     recording = run.recording()
     for value, dtype in zip(recording.ops["o0"].outputs, dtypes):
         recording = changed(recording, "values", value, dtype=dtype)
-    assert why_left(recording, recording.ops["o0"]) == why
+    op = recording.ops["o0"]
+    assert why_left(recording, op, op.outputs) == why

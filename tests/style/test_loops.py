@@ -143,6 +143,56 @@ def test_two_values_of_one_line_are_two() -> None:
     assert "carried over: 1×4, 2×3" in texts(figure_of(recording))
 
 
+@pytest.mark.parametrize("depth", (None, 1, 2, "ops"))
+def test_a_loop_over_layers_names_all_that_it_passes_on(depth: int | str | None) -> None:
+    """The hidden state goes from layer to layer, and a sum of what a shared head reads of it."""
+    class Deep(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+            self.head = nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            total = torch.zeros(3, 2)
+            for layer in self.layers:
+                x = layer(x).tanh()
+                total = total + self.head(x)
+            return total
+
+    recording = torchrecorder.record(Deep(), torch.ones(3, 4))
+    figure = draw(make_view(recording, ViewOptions(depth=depth)), Style())
+    assert "carried over: 3×4, 3×2" in texts(figure)
+
+
+def test_blocks_that_share_a_module_name_all_that_they_pass_on(tmp_path: Path) -> None:
+    """In a figure and on the page: what the shared module reads, and what a layer of each reads."""
+    shared = nn.Linear(2, 2)
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.own, self.shared = nn.Linear(4, 4), shared
+
+        def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+            return self.own(x), self.shared(memory)
+
+    class Deep(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = nn.ModuleList(Block() for _ in range(3))
+
+        def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+            for block in self.blocks:
+                x, memory = block(x, memory)
+            return x, memory
+
+    recording = torchrecorder.record(Deep(), (torch.ones(3, 4), torch.ones(3, 2)))
+    figure = draw(make_view(recording, ViewOptions(depth=2)), Style())
+    assert "carried over: 3×4, memory" in texts(figure)
+    page = recording.render(tmp_path / "deep.html").read_text(encoding="utf-8")
+    assert "carried over: 3×4, memory" in page
+
+
 def test_layers_of_a_stack_are_no_loop() -> None:
     """Each is a module of its own: what it gives to the next is the flow of the model."""
     stack = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(5)))

@@ -15,7 +15,8 @@ from torch.nn import Module, Parameter
 from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.live_modules import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.module_tree import (
-    TensorsByName, is_uninitialized, is_uninitialized_tensor, named_modules, parameters_and_buffers,
+    NamedModule, TensorsByName, is_uninitialized, is_uninitialized_tensor, named_modules,
+    parameters_and_buffers,
 )  # fmt: skip
 from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.state.restore import random_state_kept
@@ -94,33 +95,34 @@ class ModuleRegistry:
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
         self._held: dict[int, tuple[Entry, ValueId]] = {}  # first values of parameters and buffers
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
-        self._roots: Counter[str] = Counter()  # how many outermost modules have each name
+        self._paths: Counter[str] = Counter()  # how many modules were given each path in the run
         self.places = ObjectPlaces([])
         self._running = False
         if root is not None:
             with tape.survives_errors("names of modules"):
-                self._add_tree(root)
+                self._add_tree(NamedModule(root, "", in_model=True))
                 self._describe()
-                self._roots.update(name for name, _ in root._modules.items())
         self._running = True
 
     def shared(self, tape: Tape, values: TensorTable) -> ModuleRegistry:
         """A registry of the same modules, for another recorded thread."""
         registry = ModuleRegistry(tape, values, None, self.name)
         registry.entries, registry.numbers = self.entries, self.numbers
-        registry._roots, registry._held = self._roots, self._held
+        registry._paths, registry._held = self._paths, self._held
         return registry
 
-    def _add_tree(self, root: Module, name: str = "") -> None:
-        """Add *root* as *name*, and its submodules, in the order of ``named_modules()``.
+    def _add_tree(self, root: NamedModule) -> None:
+        """Add *root*, and its submodules, in the order of ``named_modules()``.
 
         If *root* wraps the recorded model, the modules of the model keep their names.
         """
-        found = list(named_modules(root, name, self._is_in_model if self._running else None))
+        ends_at = self._is_in_model if self._running else None
+        found = list(named_modules(root.module, root.path, ends_at))
         for path, module in found:
-            entry = self._known(module) or self._new(module)
+            entry = self._known(module) or self._new(module, root.in_model)
             if len(entry.names) < _MAX_NAMES and path not in entry.names:
                 entry.names.append(path)
+                self._paths[path] += 1
             prefix = f"{path}." if path else ""
             for role, held in parameters_and_buffers(module):
                 self._name_tensors(prefix, role, held)
@@ -142,19 +144,19 @@ class ModuleRegistry:
                 elif len(known[1]) < _MAX_NAMES and full not in known[1]:
                     named[id(tensor)] = named[id(tensor)][0], known[0], (*known[1], full)
 
-    def _new(self, module: Module) -> RegisteredModule:
+    def _new(self, module: Module, in_model: bool = False) -> RegisteredModule:
         cls = type(module)
         facts = self._classes.get(cls)
         if facts is None:
             facts = self._classes[cls] = _of_class(cls)
         number = self.tape.next_module()
-        entry = RegisteredModule(not self._running, weakref.ref(module), number, *facts)
+        entry = RegisteredModule(in_model, weakref.ref(module), number, *facts)
         self.entries[id(module)] = entry
         self.numbers[entry.module] = entry
         return entry
 
     def find(
-        self, module: Module, name: Callable[[], tuple[Module, str] | None] = no_name
+        self, module: Module, name: Callable[[], NamedModule | None] = no_name
     ) -> RegisteredModule:
         """The entry of *module*, which is added if it is new.
 
@@ -169,11 +171,11 @@ class ModuleRegistry:
         if entry is not None and (entry.names or in_construction):
             return entry
         place = self.places.of(module)
-        found = name() if place is None else (module, place[1])
+        found = name() if place is None else NamedModule(module, place[1])
         if found is None and module._modules and not in_construction:
-            found = module, type(module).__name__
+            found = NamedModule(module, type(module).__name__)
         if found is not None:
-            self._add_tree(found[0], self._numbered(found[1]))
+            self._add_tree(found._replace(path=self._numbered(found.path)))
             return self.entries[id(module)]
         entry = entry or self._new(module)
         if not in_construction and not is_uninitialized(module):
@@ -193,11 +195,13 @@ class ModuleRegistry:
         entry = self.entries.get(id(module))
         return entry if entry is not None and entry.ref() is module else None
 
-    def _numbered(self, name: str) -> str:
-        """*name*, with a number if another outermost module has it."""
-        self._roots[name] += 1
-        number = self._roots[name] - 1
-        return f"{name}_{number}" if number else name
+    def _numbered(self, path: str) -> str:
+        """*path*, with a number if another module has it."""
+        number, free = self._paths[path], path
+        while free in self._paths:
+            free, number = f"{path}_{number}", number + 1
+        self._paths[path] = number
+        return free
 
     def module(self, number: ModuleId | None) -> Module | None:
         """The module with this id, if it still exists."""

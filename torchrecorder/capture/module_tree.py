@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.nn import Module, Parameter
@@ -14,6 +14,18 @@ from torchrecorder.events import Role
 
 TensorsByName = Mapping[str, "Tensor | None"]
 """The parameters or buffers of a module, without its children."""
+
+
+class NamedModule(NamedTuple):
+    """A module and its dotted path.
+
+    Attributes:
+        in_model: Whether it is part of the recorded model.
+    """
+
+    module: Module
+    path: str
+    in_model: bool = False
 
 
 def tensor_dicts_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:

@@ -45,8 +45,10 @@ class Module(Row, frozen=True, gc=False):
     Attributes:
         names: Its dotted paths from the recorded root, beginning with that of
             ``named_modules()``; ``""`` is the root. The paths in another model begin with the
-            variable of the recorded function that contains the model, else with its class. Empty
-            for a module without submodules that is in none of these.
+            variable of the recorded function that contains the model, else with its class. A
+            submodule that ``forward`` creates has the path under which it is first called, with a
+            number if another module had this path before: ``"proj_1"``. Empty for a module without
+            submodules that is in none of these.
         cls: Class name, ``"Conv2d"``.
         qualname: Class name with its module, ``"torch.nn.modules.conv.Conv2d"``.
         detail: The result of ``extra_repr()``, on one line; for ``nn.MultiheadAttention``, which
@@ -77,6 +79,11 @@ class Module(Row, frozen=True, gc=False):
                 path = path.rpartition(".")[0]
             if not self.apart:
                 yield ""
+
+    @property
+    def is_parameter_list(self) -> bool:
+        """Whether it is a ``ParameterList`` or ``ParameterDict``, which is never called."""
+        return self.qualname.startswith("torch.nn.modules.container.Parameter")
 
     @property
     def stored(self) -> tuple[Slot, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import networkx as nx
 
@@ -45,8 +45,8 @@ _NO_ROOTS = frozenset(("gradient", "grad_tensors", "grad_outputs", "grad_variabl
 """Arguments of functions that run a backward pass, without the tensors at which it starts."""
 
 
-def why_left(recording: RecordedRun, op: Op) -> str:
-    """Why the results of *op* have no autograd history, although an argument has one."""
+def why_left(recording: RecordedRun, op: Op, tensors: Collection[ValueId]) -> str:
+    """Why the results of *op* among *tensors* lack the autograd history of an argument."""
     if op.name in ("detach", "detach_", "data"):
         return "it returns the same numbers without their autograd history"
     for inner in recording.within(op.scope):
@@ -59,9 +59,11 @@ def why_left(recording: RecordedRun, op: Op) -> str:
                 return f"it runs under {mode.value}"
     if recording.run.grad_mode != "grad":
         return f"the whole run was under {recording.run.grad_mode}"
-    dtypes = [recording.values[value].dtype for value in op.outputs]
-    if not dtypes:
+    results = [recording.values[value] for value in op.outputs if value in tensors]
+    if not results:
         return "it returns a Python value, which autograd does not track"
-    if not any(dtype.startswith(("float", "bfloat", "complex")) for dtype in dtypes):
-        return f"its result is {dtypes[0]}, which has no gradient"
+    if not any(item.dtype.startswith(("float", "bfloat", "complex")) for item in results):
+        return f"its result is {results[0].dtype}, which has no gradient"
+    if any(item.requires_grad for item in results):
+        return "its result requires grad because of other tensors only"
     return "its result does not require grad"

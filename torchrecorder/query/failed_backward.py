@@ -254,7 +254,7 @@ class _FailureSearch:
                 needed.update(slot.value for slot in op.inputs)
         if cuts:
             more = f" (and {len(cuts) - 1} more)" if len(cuts) > 1 else ""
-            why = why_left(self.recording, cuts[0])
+            why = why_left(self.recording, cuts[0], needed)
             text = f"autograd is left in {self._words(cuts[0])}{more}: {why}"
             captions = dict.fromkeys((op.id for op in cuts), "autograd is left")
             return FailedBackward("no graph", text, tuple(reversed(cuts)), captions)

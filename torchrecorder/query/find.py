@@ -14,6 +14,7 @@ from torchrecorder.events import CALLED, FunctionCall, OpId, SourceLine
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import first_path
 
 NamedPart = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
 FoundT = TypeVar("FoundT", Module, Scope, Op, Value, GradNode, FunctionCall)
@@ -96,6 +97,9 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
     yield _named(recording.scopes.values(), _classes, what)
     yield _named(recording.function_calls.values(), _function_names, what)
     yield _named(recording.grad_nodes.values(), lambda item: (item.name,), what)
+    first = first_path(recording.modules.values(), what)
+    if first is not None:
+        yield from _by_kind(recording, first)
 
 
 def _named(

@@ -12,7 +12,7 @@ from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    STORED, GradId, GradSwitch, OpId, OpKind, Role, ScopeKind, ValueId,
+    GRAD_SUFFIX, STORED, GradId, GradSwitch, OpId, OpKind, Role, ScopeKind, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Op, Value
@@ -41,7 +41,7 @@ class MissingGradient:
         reason: ``"frozen"`` (it does not or did not require grad), ``"unused"`` (no op read it),
             ``"not in the loss"`` (no tensor computed from it reaches the loss), ``"left autograd"``
             (such a tensor reaches the loss, but without autograd history), ``"no backward"`` (no
-            backward pass ran), ``"not propagated"`` (a pass ran without a gradient for it),
+            pass was recorded), ``"not propagated"`` (a pass ran without a gradient for it), or
             ``"zero"`` (it has one, but of zeros only; recorded with ``stats=True``).
         text: The reason in words.
         ops: The operations where the gradient was lost, in run order; may be empty.
@@ -102,12 +102,14 @@ class _GradientSearch:
             return self._because("unused", f"no operation read it{self._why_not_read()}")
         if self.value.role is Role.INPUT and always and self.live == self.same:
             return self._frozen(frozen)
+        if self._is_updated() and not self._had_gradient():
+            return None  # the program has set it
         if not self.reached & self.loss:
             return self._outside_the_loss()
         if not self.live & self.loss:
             return self._left(self._cuts())
         if not self.recording.backward_runs:
-            return self._because("no backward", "no backward pass ran while this was recorded")
+            return self._because("no backward", "no backward pass was recorded")
         return self._not_propagated()
 
     def _because(
@@ -242,7 +244,7 @@ class _GradientSearch:
         """Its module was never called, or another tensor was used in its place; else empty."""
         for module in self.recording.modules.values():
             owns = any(slot.value in self.same for slot in module.stored)
-            if owns and not module.calls and module.names:
+            if owns and not module.calls and module.names and not module.is_parameter_list:
                 return f": module {module.names[0]!r} was never called"
         named = {
             value.id for value in self.recording.values.values()
@@ -270,6 +272,11 @@ class _GradientSearch:
             left = self._converted(to_python[0])
             text = f"no tensor computed from it reaches {self.target}: {left}"
             return self._because("left autograd", text, to_python)
+        failed = [op for op in self._reading(self.reached) if op.failed]
+        if failed and not ends and not outputs:
+            words = op_in_words(self.recording, OpId(failed[-1].id))
+            text = f"no tensor computed from it reaches {self.target}: {words} failed"
+            return self._because("not in the loss", text, failed)
         if self.live == self.same and not outputs:
             return self._left(self._reading(self.same))
         last = f", and ends in {op_in_words(self.recording, OpId(ends[-1].id))}" if ends else ""
@@ -307,7 +314,9 @@ class _GradientSearch:
             return self._left_unseen(first)
         more = f", and {len(cuts) - 1} more operation{'s' * (len(cuts) > 2)}" * (len(cuts) > 1)
         text = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
-        return self._because("left autograd", f"{text}: {why_left(self.recording, first)}", cuts)
+        lost = [value for value in first.outputs if value not in self.live]
+        why = why_left(self.recording, first, lost)
+        return self._because("left autograd", f"{text}: {why}", cuts)
 
     def _left_unseen(self, alias: Op) -> MissingGradient:
         """The reason if no operation leaves autograd: the program creates an alias (``.data``)."""
@@ -370,3 +379,9 @@ class _GradientSearch:
                    for item in self.recording.within(op.scope))
         )
         return any(item.storage == self.value.storage for item in written)
+
+    def _had_gradient(self) -> bool:
+        """Whether a gradient of the tensor from before the run was used."""
+        names = {f"{name}{GRAD_SUFFIX}" for name in self.value.names}
+        values = self.recording.values.values()
+        return any(item.producer is None and not names.isdisjoint(item.names) for item in values)

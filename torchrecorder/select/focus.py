@@ -20,7 +20,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names
-from torchrecorder.graph.relations import ops_inside, scopes_inside
+from torchrecorder.graph.relations import first_path, ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -81,6 +81,8 @@ def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
     """The outermost scopes whose path, or else class, matches *pattern*; raises if none does."""
     scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
     found = [scope for scope in scopes if fnmatchcase(scope.path, pattern)]
+    first = first_path(recording.modules.values(), pattern)
+    found = found or [scope for scope in scopes if scope.path == first]
     found = found or [scope for scope in scopes if fnmatchcase(scope.cls, pattern)]
     if not found:
         raise InvalidArgument(advice("module", pattern, (scope.path for scope in scopes)))

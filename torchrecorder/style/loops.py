@@ -20,10 +20,15 @@ MAX_LENGTH = 44
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
-    """The arrows to the next iteration of the loop *drawn*; none for different modules."""
-    if drawn.count < 2:
-        return ()
-    return tuple(item for item in drawn.carried if runs_again(view.recording, drawn, item.head))
+    """The arrows to the next iteration of the loop *drawn*; none for a chain of different modules.
+
+    If one of them leads to what runs again, all are listed, also those to different modules.
+    """
+    arrows = [item for item in drawn.carried if is_run(view.recording, item.head)]
+    again = drawn.count > 1 and any(
+        runs_again(view.recording, drawn, head) for head in {item.head: None for item in arrows}
+    )
+    return tuple(arrows) if again else ()
 
 
 def next_round(view: View, back: Iterable[Arrow]) -> str:
@@ -100,15 +105,17 @@ def _maker(recording: RecordedRun, value: ValueId) -> object:
     return (op.source, op.qualname, op.outputs.index(value)) if varies and op else value
 
 
+def is_run(recording: RecordedRun, head: str) -> bool:
+    """Whether *head* is a call or an operation, and not a tensor or a grad node."""
+    return head in recording.ops or head in recording.scopes
+
+
 def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
     """Whether *head* is the same module or line of code in each iteration of the fold *drawn*.
 
     Other calls of the module, as in another training step, do not count.
     """
-    op, scope = recording.ops.get(OpId(head)), recording.scopes.get(ScopeId(head))
-    if op is None and scope is None:
-        return False  # a tensor or a grad node
-    if op is not None and is_block(drawn.id):
+    if head in recording.ops and is_block(drawn.id):
         return True
     module = module_around(recording, head)
     if module is None:

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torchrecorder.capture.hooks.call_names import name_of_call
 from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import ModuleRegistry
-from torchrecorder.capture.module_tree import tensor_dicts_of, named_modules
+from torchrecorder.capture.module_tree import NamedModule, named_modules, tensor_dicts_of
 from torchrecorder.capture.tensors.argument_objects import (
     MAX_ATTRIBUTE_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, attributes, every_place, places_in,
 )
@@ -182,7 +182,7 @@ class AttributeNames(TensorNames):
 
     def of_module(
         self, module: Module, frame: FrameType | None, source: SourceLine | None
-    ) -> tuple[Module, str] | None:
+    ) -> NamedModule | None:
         """*module* with its name in the call that *frame* makes; or a model in a variable of the
         script that contains it, with the name of the variable; or None."""
         called = name_of_call(module, frame, source)
@@ -191,20 +191,34 @@ class AttributeNames(TensorNames):
         }
         named = [name for name, model in models.items() if model is module]
         if named:
-            return module, called if called in named else named[0]
+            return NamedModule(module, called if called in named else named[0])
         for name, model in models.items() if self._left > 0 else ():
             inside = {id(item) for _, item in named_modules(model)}
             self._left -= len(inside)
             if id(module) in inside:
-                return model, name
-        return (module, called) if called is not None else None
+                return NamedModule(model, name)
+        return NamedModule(module, called) if called is not None else None
 
-    def inner(self, module: Module) -> tuple[Module, str] | None:
-        """*module* with its path in a list, dict or object of a running module: ``heads.a``."""
-        for prefix, running in self._running():
-            inside = self._inside(vars(running), module)
-            if inside is not None:
-                return module, prefix + inside
+    def inner(self, module: Module) -> NamedModule | None:
+        """*module* with its path if the innermost running module has registered it during the run,
+        or in a list, dict or object of a running module: ``heads.a``."""
+        return self._registered(module) or next(
+            (
+                NamedModule(module, prefix + inside)
+                for prefix, running in self._running()
+                if (inside := self._inside(vars(running), module)) is not None
+            ),
+            None,
+        )
+
+    def _registered(self, module: Module) -> NamedModule | None:
+        """*module* with its path if it is a submodule of the innermost running module."""
+        prefix, running = next(self._running(), ("", None))
+        for path, found in named_modules(running) if running and self._left > 0 else ():
+            self._left -= 1
+            if found is module:
+                in_model = self.registry.entries[id(running)].in_model
+                return NamedModule(module, prefix + path, in_model)
         return None
 
     def _inside(self, holder: Mapping[str, Any], wanted: Tensor | Module) -> str | None:

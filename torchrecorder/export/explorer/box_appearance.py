@@ -21,7 +21,7 @@ from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.legend import legend
 from torchrecorder.style.line_labels import carried, counted, is_final
-from torchrecorder.style.loops import module_around, next_round, runs_again
+from torchrecorder.style.loops import is_run, module_around, next_round, runs_again
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK, LIGHT
@@ -116,14 +116,16 @@ class TreeAppearance:
         known: dict[tuple[int, str, bool], bool] = {}
         recording = self.tree.view.recording
         for fold, arrow in self._between_siblings() if self.fold_boxes else ():
+            if not is_run(recording, arrow.head):
+                continue
+            found.setdefault(fold, []).append(arrow)
             module = module_around(recording, arrow.head)
             key = fold, module.id if module is not None else "", arrow.head in recording.ops
             if key not in known:
                 box = self.fold_boxes[self.tree.places[fold].id]
                 known[key] = runs_again(recording, box, arrow.head)
-            if known[key]:
-                found.setdefault(fold, []).append(arrow)
-        return {fold: next_round(self.tree.view, back) for fold, back in sorted(found.items())}
+        loops = sorted({fold for (fold, *_), again in known.items() if again})
+        return {fold: next_round(self.tree.view, found[fold]) for fold in loops}
 
     def _between_siblings(self) -> Iterator[tuple[int, Arrow]]:
         """Each arrow from one sibling of a fold to another, with the place of the fold."""

@@ -198,16 +198,20 @@ class _TableRows:
             depth=depth,
             title=f"{_below(module.names[0], above.names[0] if above else '')} ({module.cls})",
             ids=(module.id,),
-            notes=(self._why_silent(module, above), *self._about(module)),
+            notes=(*self._why_silent(module, above), *self._about(module)),
         )
 
-    def _why_silent(self, module: Module, above: Module | None) -> str:
+    def _why_silent(self, module: Module, above: Module | None) -> Iterator[str]:
         """The note on a module without a call; *above* is the innermost called module around it."""
         calls = above.calls if above is not None else ()
         if any(self.recording.scopes[call].kind is ScopeKind.SCRIPTED for call in calls):
-            return "inside TorchScript"  # its calls have no hooks
+            yield "inside TorchScript"  # its calls have no hooks
+            return
         read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
-        return "weights read, never called" if read else "never called"
+        if not module.is_parameter_list:
+            yield "weights read, never called" if read else "never called"
+        elif not read:
+            yield "never read"
 
     def _ended(self, item: Scope | Op) -> str:
         """How a failed call ended, if it has."""
