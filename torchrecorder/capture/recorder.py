@@ -22,6 +22,7 @@ from torchrecorder.build import Event, build
 from torchrecorder.capture.compiled.second_run import SecondRun
 from torchrecorder.capture.failures import attach, explain, explain_cause
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
+from torchrecorder.capture.inputs import SEVERAL, check_model, module_of, name_of
 from torchrecorder.capture.instruments import main_instruments
 from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
 from torchrecorder.capture.internals.compiler import tracks_kernels
@@ -30,7 +31,6 @@ from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Probes
 from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
-from torchrecorder.capture.recorded_model import SEVERAL, check_model, module_of, name_of
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
 from torchrecorder.checks import (
@@ -198,7 +198,7 @@ class Recorder:
 
     def _watch(self, file: RunFile) -> None:
         """Save the unfinished run to *file* if it does not go on."""
-        from torchrecorder.capture.unfinished import unfinished
+        from torchrecorder.capture.run_file import unfinished
 
         instruments, mode = self._instruments, _grad_mode()
 

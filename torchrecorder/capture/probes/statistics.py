@@ -26,7 +26,7 @@ from torchrecorder.capture.scope import Gradients, Observer
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
-from torchrecorder.capture.tensors.transformed import on_inside
+from torchrecorder.capture.tensors.describe import on_inside
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
 
 Choice = Union[bool, str, Sequence[str]]
