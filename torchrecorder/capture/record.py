@@ -14,12 +14,7 @@ from torch.nn import Module
 from torchrecorder.capture.exported import is_exported, opened
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.internals.access import (
-    SEES_SAVED_TENSORS,
-    DisableTorchFunction,
-    FakeTensor,
-    FakeTensorMode,
-    pytree,
-    run_backward,
+    SEES_SAVED_TENSORS, DisableTorchFunction, FakeTensor, FakeTensorMode, pytree, run_backward,
 )
 from torchrecorder.capture.internals.processes import gathers_weights, local_part
 from torchrecorder.capture.module_tree import named_modules, parameters_in
@@ -31,13 +26,7 @@ from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.checks import (
-    FLAG,
-    Check,
-    suggests_names,
-    check_one,
-    inputs_together,
-    warn,
-    whole_number,
+    FLAG, Check, suggests_names, check_one, inputs_together, warn, whole_number,
 )
 from torchrecorder.errors import InvalidArgument, Notice
 from torchrecorder.graph.gc_pause import without_gc

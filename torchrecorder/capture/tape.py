@@ -20,17 +20,7 @@ from torchrecorder.build import Event
 from torchrecorder.capture.internals.access import is_tracing
 from torchrecorder.capture.scope import Observer, OpenScope
 from torchrecorder.events import (
-    FunctionId,
-    GradId,
-    Lost,
-    ModuleId,
-    OpId,
-    OpKind,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    SourceLine,
-    ValueId,
+    FunctionId, GradId, Lost, ModuleId, OpId, OpKind, ScopeId, ScopeKind, Slot, SourceLine, ValueId,
 )
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import Op, Scope
@@ -293,11 +283,7 @@ class Tape:
             self.failed, self.failed_at = (id(error), type(error)), FailedAt(op, self.scope)
 
     def fail_backward(
-        self,
-        error: BaseException,
-        grad: GradId | None,
-        op: OpId | None,
-        scope: ScopeId | None,
+        self, error: BaseException, grad: GradId | None, op: OpId | None, scope: ScopeId | None
     ) -> None:
         """Record the autograd node, op and scope in which *error* was raised in backward."""
         if self.failed != (id(error), type(error)):

@@ -220,9 +220,7 @@ def in_order(figure: Figure) -> Iterator[Shape | Group]:
     yield from (group for group in figure.groups if group.id not in placed)
 
 
-def _shape(
-    shape: Shape, figure: Figure, outputs: Text | None, pinned: Mapping[str, str]
-) -> str:
+def _shape(shape: Shape, figure: Figure, outputs: Text | None, pinned: Mapping[str, str]) -> str:
     own = shape.look.attributes
     label = shape.label if outputs is None else (*shape.label, outputs)
     attributes = {"label": f"<{'<br/>'.join(pieces(label, shape.look, figure))}>"}

@@ -78,10 +78,7 @@ class Matched:
     """
 
     def __init__(
-        self,
-        traced: Traced,
-        candidates: Sequence[Candidate],
-        modules: Mapping[int, ModuleId],
+        self, traced: Traced, candidates: Sequence[Candidate], modules: Mapping[int, ModuleId]
     ) -> None:
         self.candidates = candidates
         self.modules = modules

@@ -17,12 +17,7 @@ from torch.fx import GraphModule, Node
 
 from torchrecorder.capture.internals.access import pytree
 from torchrecorder.capture.internals.compiler import (
-    MadeKernel,
-    break_reason,
-    compiled_function,
-    lowered,
-    modules_around,
-    replaces_numpy,
+    MadeKernel, break_reason, compiled_function, lowered, modules_around, replaces_numpy,
 )
 from torchrecorder.capture.tensors.describe import shape_of
 from torchrecorder.events import SourceLine

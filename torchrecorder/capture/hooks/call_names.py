@@ -28,9 +28,7 @@ _CACHE = dis.opmap.get("CACHE", -1)
 """The code of inline caches, which follow some instructions."""
 
 
-def name_of_call(
-    module: Module, frame: FrameType | None, source: SourceLine | None
-) -> str | None:
+def name_of_call(module: Module, frame: FrameType | None, source: SourceLine | None) -> str | None:
     """The name of *module* in the user's code at *source*; None if it has none.
 
     If its class overrides ``__call__``, *frame* is inside that, and the name is in its caller.

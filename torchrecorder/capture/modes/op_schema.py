@@ -11,11 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional
 
-from torchrecorder.capture.internals.access import (
-    HigherOrderOperator,
-    OpOverload,
-    OpOverloadPacket,
-)
+from torchrecorder.capture.internals.access import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torchrecorder.capture.modes.composed import COMPOSED
 from torchrecorder.capture.modes.overloads import Overloads, documented, overloads_of, positional
 from torchrecorder.capture.modes.python_functions import cells, positional_parameters

@@ -17,9 +17,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import (
-    DisableTorchFunction,
-    FakeTensor,
-    without_dispatch_modes,
+    DisableTorchFunction, FakeTensor, without_dispatch_modes,
 )
 from torchrecorder.capture.internals.processes import is_pending, local_part
 from torchrecorder.capture.scope import Gradients, Observer

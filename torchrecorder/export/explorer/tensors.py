@@ -279,9 +279,7 @@ def _outermost(tree: Tree, place: int, head: int) -> int:
     return [head, *(outer for outer in around if tree.places[outer].fold)][-1]
 
 
-def _is_trunk(
-    tree: Tree, place: int, flow: FlowKind, carried: Sequence[tuple[int, str]]
-) -> bool:
+def _is_trunk(tree: Tree, place: int, flow: FlowKind, carried: Sequence[tuple[int, str]]) -> bool:
     if flow is not FlowKind.TENSOR:
         return True
     if tree.places[place].fold:

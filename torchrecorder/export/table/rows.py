@@ -10,14 +10,7 @@ from typing import Union
 
 from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.events import (
-    MODES,
-    OF_WEIGHTS,
-    STORED,
-    ModuleId,
-    OpKind,
-    Role,
-    ScopeKind,
-    ValueId,
+    MODES, OF_WEIGHTS, STORED, ModuleId, OpKind, Role, ScopeKind, ValueId,
 )
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
