@@ -135,6 +135,8 @@ class Placed(NamedTuple):
                 routes[number] = _from_slanted_side(routes[number], boxes[tail])
             if self.outline_of.get(head) == "circle":
                 circles[number] = boxes[head]
+        if not circles:
+            return routes
         return side_entries(routes, carried, circles, self.picture.boxes, self.upright)
 
 

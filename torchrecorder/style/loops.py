@@ -20,9 +20,7 @@ MAX_LENGTH = 44
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
-    """The arrows to the next iteration of the loop *drawn*; none for different modules."""
-    if drawn.count < 2:
-        return ()
+    """The arrows to the next iteration of *drawn*, a loop or several modules; none for these."""
     return tuple(item for item in drawn.carried if runs_again(view.recording, drawn, item.head))
 
 

@@ -332,8 +332,9 @@ class ModuleScopes:
         The outermost call, and calls in custom functions, return the user's tensors instead.
         """
         if len(self.open) == 1:
-            if self.values.aliases:
-                values_to_originals(self.values, tensors, opened.arguments)
+            if not self.values.aliases:
+                return None
+            values_to_originals(self.values, tensors, opened.arguments)
             return with_originals(self.values, output)
         given = [tensor for _, tensor in tensors if id(tensor) in opened.arguments]
         if (given or self.values.aliases) and self._in_function(frame):
