@@ -292,8 +292,8 @@ class Tape:
 
     def conclude_failure(
         self, error: BaseException, communication: int | None, raising_line: _RaisingLine
-    ) -> Failure:
-        """Write the event that *error* ended the run, in a wait for a *communication*; return it.
+    ) -> None:
+        """Write the event that *error* ended the run, in a wait for a *communication*.
 
         Its line is that of *raising_line*, which is `Sources.raising_line`.
         """
@@ -301,11 +301,8 @@ class Tape:
         place = self.failed_at if known else FailedAt(scope=self.scope)
         op, scope, grad, backward = place
         line = raising_line(error.__traceback__, backward=backward)
-        event = Failure(
-            type(error).__name__, first_line(error), scope, op, backward, grad, communication, line
-        )
-        self.write(event)
-        return event
+        kind, message = type(error).__name__, first_line(error)
+        self.write(Failure(kind, message, scope, op, backward, grad, communication, line))
 
     @contextlib.contextmanager
     def survives_errors(self, instrument: str) -> Iterator[None]:

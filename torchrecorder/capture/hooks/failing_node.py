@@ -95,16 +95,14 @@ def node_of_check(
     return next(named, None)
 
 
-def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
+def home(grad: GradId, nodes: Iterable[GradNode]) -> tuple[OpId | None, ScopeId | None]:
     """The op and scope that created *grad*; for an accumulation, those of its first source."""
     source: tuple[OpId | None, ScopeId | None] = (None, None)
-    for event in events:
-        if not isinstance(event, GradNode):
-            continue
-        if event.id == grad and event.owner is not None:
-            return event.owner, event.scope
-        if source[0] is None and any(edge and edge.grad == grad for edge in event.next):
-            source = (event.owner, event.scope)
+    for node in nodes:
+        if node.id == grad and node.owner is not None:
+            return node.owner, node.scope
+        if source[0] is None and any(edge and edge.grad == grad for edge in node.next):
+            source = (node.owner, node.scope)
     return source
 
 

@@ -25,11 +25,6 @@ _Events = dict[int, Any]
 """An event on the current stream of each device."""
 
 
-def in_use() -> bool:
-    """Whether this process has initialized CUDA."""
-    return bool(torch.cuda.is_initialized())
-
-
 class DeviceProbe(Observer):
     """Brackets ops and autograd nodes with events, and stores the peak memory of scopes.
 
