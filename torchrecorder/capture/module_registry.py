@@ -46,30 +46,19 @@ class ClassFacts(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class RegisteredModule:
-    """A module of the run.
+    """A module of the run."""
 
-    Attributes:
-        in_model: Whether it is part of the recorded model.
-        ref: A weak reference to it.
-        module: Its id.
-        arguments: The positional parameters of ``forward``.
-        names: Its dotted paths; several if it is shared.
-        calls: The number of its calls.
-        written: Whether its event is written.
-        stand_in: Replaces the module in a recording when it no longer exists.
-    """
-
-    in_model: bool
+    in_model: bool  # whether it is part of the recorded model
     ref: weakref.ref[Module]
     module: ModuleId
     cls: str
     qualname: str
     kind: ScopeKind
-    arguments: tuple[str, ...]
-    names: list[str] = field(default_factory=list)
-    calls: int = 0
-    written: bool = False
-    stand_in: StandIn | None = None
+    arguments: tuple[str, ...]  # the positional parameters of ``forward``
+    names: list[str] = field(default_factory=list)  # its dotted paths; several if it is shared
+    calls: int = 0  # the number of its calls
+    written: bool = False  # whether its event is written
+    stand_in: StandIn | None = None  # replaces the module in a recording when it no longer exists
 
     def count_call(self) -> int:
         """Count a call, and return its number, from 0."""

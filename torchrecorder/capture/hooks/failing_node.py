@@ -28,17 +28,12 @@ _CUSTOM_BACKWARD = getattr(BackwardCFunction.apply, "__code__", None)
 
 
 class EngineCall(NamedTuple):
-    """A Python function that the engine called: a hook, or the backward of a custom function.
+    """A Python function that the engine called: a hook, or the backward of a custom function."""
 
-    Attributes:
-        code: The code object of the function.
-        tuples: The number of its arguments that are tuples; two: gradients before and after a node.
-        shapes: The shapes of the gradients in its arguments.
-    """
-
-    code: CodeType
+    code: CodeType  # the code object of the function
+    # the number of its arguments that are tuples; two: gradients before and after a node
     tuples: int
-    shapes: frozenset[tuple[int, ...]]
+    shapes: frozenset[tuple[int, ...]]  # the shapes of the gradients in its arguments
 
     @property
     def is_in_node(self) -> bool:

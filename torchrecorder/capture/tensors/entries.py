@@ -58,31 +58,24 @@ class DetachedTensors:
 
 
 class Entry(weakref.ref[Tensor]):
-    """Facts about one tensor, in a weak reference to it.
-
-    Attributes:
-        key: Its ``id()``.
-        version: Its ``_version`` at the last read or write.
-        seen: The number of writes to its storage that its value includes.
-        original: For an alias, the user's tensor, which the alias keeps alive.
-    """
+    """Facts about one tensor, in a weak reference to it."""
 
     __slots__ = (
         "key", "value", "version", "seen", "storage", "requires_grad", "role", "names", "producer",
         "scope", "original",
     )  # fmt: skip
 
-    key: int
+    key: int  # its ``id()``
     value: ValueId
-    version: int
-    seen: int
+    version: int  # its ``_version`` at the last read or write
+    seen: int  # the number of writes to its storage that its value includes
     storage: Storage
     requires_grad: bool
     role: Role
     names: tuple[str, ...]
     producer: OpId | None
     scope: ScopeId | None
-    original: Tensor | None
+    original: Tensor | None  # for an alias, the user's tensor, which the alias keeps alive
 
     def copy(self, tensor: Tensor, forget: Callable[[Entry], None]) -> Entry:
         """A copy of the entry for another *tensor*, which does not require grad."""
