@@ -67,11 +67,7 @@ class RegisteredModule:
 
 
 class ModuleRegistry:
-    """The modules of the model *root*, and all other modules that the run calls.
-
-    Attributes:
-        places: Finds modules in the arguments and variables of the outermost call.
-    """
+    """The modules of the model *root*, and all other modules that the run calls."""
 
     def __init__(self, tape: Tape, values: TensorTable, root: Module | None, name: str) -> None:
         self.tape = tape
@@ -84,6 +80,7 @@ class ModuleRegistry:
         self._held: dict[int, tuple[Entry, ValueId]] = {}  # first values of parameters and buffers
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
         self._roots: Counter[str] = Counter()  # how many outermost modules have each name
+        # finds modules in the arguments and variables of the outermost call
         self.places = ObjectPlaces([])
         self._running = False
         if root is not None:

@@ -16,24 +16,17 @@ Called = Callable[[Any, tuple[Any, ...], Mapping[str, Any], ScopeId], None]
 
 
 class OpenScope:
-    """A scope that has been entered and not left.
+    """A scope that has been entered and not left."""
 
-    Attributes:
-        inputs: The values of its arguments.
-        key: What identifies a region: the frame that runs it, or its modes; None for a call.
-        begun: The index in run order after its arguments were read.
-        results_unseen: Whether its outputs are unknown, as those of a call without hooks.
-        ends: Called when a region ends, if anything is to be done then.
-        around_other: Whether a block with the other grad mode is open inside it.
-        frame: Of PyTorch, which runs the call of a module; kept until that is over.
-    """
-
-    inputs: tuple[Any, ...] = ()
+    inputs: tuple[Any, ...] = ()  # the values of its arguments
+    # what identifies a region: the frame that runs it, or its modes; None for a call
     key: object = None
-    begun = 0
-    results_unseen = False
+    begun = 0  # the index in run order after its arguments were read
+    results_unseen = False  # whether its outputs are unknown, as those of a call without hooks
+    # called when a region ends, if anything is to be done then
     ends: Callable[[], None] | None = None
-    around_other = False
+    around_other = False  # whether a block with the other grad mode is open inside it
+    # of PyTorch, which runs the call of a module; kept until that is over
     frame: FrameType | None = None
 
     def __init__(self, event: Scope, state: Any, started: float) -> None:

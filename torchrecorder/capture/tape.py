@@ -43,16 +43,13 @@ class OwnTask:
     A recorder that is entered in a task records that task and those started from it, because a new
     task copies the context variables of its creator. Entered outside of tasks, it records all tasks
     of its thread.
-
-    Attributes:
-        mark: Identifies this task; None for the whole thread. An object without references,
-            because the contexts of tasks may live long.
-        others_ran: Whether another task ran an operation.
     """
 
     def __init__(self) -> None:
+        # identifies this task; None for the whole thread. An object without references, because the
+        # contexts of tasks may live long
         self.mark: object | None = None
-        self.others_ran = False
+        self.others_ran = False  # whether another task ran an operation
 
     def __enter__(self) -> OwnTask:
         if _in_task():

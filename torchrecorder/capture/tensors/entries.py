@@ -176,15 +176,11 @@ def forget_callback(
 
 
 class BackwardGradients:
-    """The gradients that backward passes computed: ``grad`` of leaves, and those that hooks keep.
-
-    Attributes:
-        last: The last backward pass.
-        left: For each leaf, the last pass that accumulated into its ``grad``.
-    """
+    """The gradients that backward passes computed: ``grad`` of leaves, and those that hooks keep."""
 
     def __init__(self) -> None:
-        self.last: OpId | None = None
+        self.last: OpId | None = None  # the last backward pass
+        # for each leaf, the last pass that accumulated into its ``grad``
         self.left: dict[ValueId, OpId] = {}
         self._passes: dict[OpId, tuple[int, int]] = {}
         self._kept: dict[int, tuple[weakref.ref[Tensor], OpId]] = {}
