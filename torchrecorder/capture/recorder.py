@@ -26,7 +26,7 @@ from torchrecorder.capture.inputs import SEVERAL, check_model, module_of, name_o
 from torchrecorder.capture.instruments import main_instruments
 from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
 from torchrecorder.capture.internals.compiler import tracks_kernels
-from torchrecorder.capture.internals.module_calls import has_own_call, runs_hooks
+from torchrecorder.capture.modes.python_functions import has_own_call, runs_hooks
 from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Probes
 from torchrecorder.capture.probes.profiled import is_done, slices_of

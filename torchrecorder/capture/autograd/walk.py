@@ -33,7 +33,7 @@ _Parents = tuple[tuple[Any, int], ...]
 
 
 class AutogradWalk:
-    """The known autograd nodes, with their owners and the values that they are the ``grad_fn`` of."""
+    """The known autograd nodes, with their owners, and the values whose ``grad_fn`` they are."""
 
     def __init__(self, tape: Tape, values: TensorTable) -> None:
         self.tape = tape

@@ -14,7 +14,7 @@ from typing import Any
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.source import first_local
-from torchrecorder.capture.internals.module_calls import caller_of_own_call, has_own_call
+from torchrecorder.capture.modes.python_functions import caller_of_own_call, has_own_call
 from torchrecorder.events import SourceLine
 
 _OTHERS = frozenset(("self", *vars(builtins)))

@@ -28,10 +28,10 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.internals.compiled_calls import RanEagerly
 from torchrecorder.capture.internals.engine import ENGINE_CODE
-from torchrecorder.capture.internals.module_calls import CALLERS, runs_hooks
 from torchrecorder.capture.internals.table import (
     AVERAGING, CHECKPOINT_CALL, CLIPPING, DATA_LOADERS, GRADIENT_SCALERS, RECEIVED,
 )
+from torchrecorder.capture.modes.python_functions import CALLERS, runs_hooks
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine, new_tuple
 
 

@@ -176,7 +176,7 @@ def forget_callback(
 
 
 class BackwardGradients:
-    """The gradients that backward passes computed: ``grad`` of leaves, and those that hooks keep."""
+    """The gradients that backward passes computed: ``grad`` of leaves, and what hooks keep."""
 
     def __init__(self) -> None:
         self.last: OpId | None = None  # the last backward pass
