@@ -20,8 +20,8 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.internals.processes import gathers_weights, local_part
 from torchrecorder.capture.module_tree import named_modules, parameters_in
 from torchrecorder.capture.probes.probes import Compiled, Probes
-from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.recorder import Recorder
+from torchrecorder.capture.scope import Choice
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
 from torchrecorder.capture.tensors.describe import tensors_in

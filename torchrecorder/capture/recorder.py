@@ -30,8 +30,8 @@ from torchrecorder.capture.modes.python_functions import has_own_call, runs_hook
 from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Probes
 from torchrecorder.capture.probes.profiled import is_done, slices_of
-from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.running_modules import RunningModules
+from torchrecorder.capture.scope import Choice
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
 from torchrecorder.checks import (
     FLAG, TEXT, above_0, check_one, limits_places, plural, suggests_names, warn,

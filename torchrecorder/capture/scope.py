@@ -1,8 +1,9 @@
-"""OpenScope: the state of a running call or region. Observer: callbacks about ops and scopes."""
+"""OpenScope: a running call or region. Choice: which scopes. Observer: callbacks about both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import fnmatch
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Union
 
@@ -43,6 +44,25 @@ def scopes_around(scopes: Mapping[ScopeId, Scope], scope: ScopeId | None) -> Ite
     while scope is not None:
         yield scopes[scope]
         scope = scopes[scope].parent
+
+
+Choice = Union[bool, str, Sequence[str]]
+"""True for all; or dotted paths of scopes, with the wildcards ``*`` and ``?``."""
+
+
+def chooses(choice: Choice, paths: Sequence[str]) -> bool:
+    """Whether *choice* includes scopes with one of these dotted paths."""
+    if isinstance(choice, bool):
+        return choice
+    patterns = patterns_of(choice)
+    return any(fnmatch.fnmatchcase(path, pattern) for path in paths for pattern in patterns)
+
+
+def patterns_of(choice: Choice) -> Sequence[str]:
+    """The patterns in *choice*; empty for True and False."""
+    if isinstance(choice, bool):
+        return ()
+    return (choice,) if isinstance(choice, str) else choice
 
 
 Gradients = tuple[Union[Tensor, None], ...]
