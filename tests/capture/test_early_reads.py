@@ -13,8 +13,7 @@ from torch import nn
 import torchrecorder
 from tests.callers import called
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.early_reads import EarlyReads
-from torchrecorder.capture.tensors.entries import Entry
+from torchrecorder.capture.tensors.entries import EarlyReads, Entry
 from torchrecorder.events import Role, ScopeId, ScopeLeft, ValueId
 from torchrecorder.graph.nodes import Value
 

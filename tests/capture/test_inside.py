@@ -18,7 +18,7 @@ from torchrecorder.capture.probes.kept_by_others import (
     kept_by_context,
     packed_tensors,
 )
-from torchrecorder.capture.tensors.transformed import on_inside, order_inside
+from torchrecorder.capture.tensors.describe import on_inside, order_inside
 
 X = torch.arange(24.0).reshape(2, 3, 4)
 

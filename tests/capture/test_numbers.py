@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from torchrecorder.capture.probes.statistics import chooses, numbers
+from torchrecorder.capture.probes.statistics import numbers
+from torchrecorder.capture.scope import chooses
 from torchrecorder.capture.probes.weights import BINS, WeightProbe, histogram
 
 np = pytest.importorskip("numpy")

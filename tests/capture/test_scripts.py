@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchrecorder import Recorder, record, recording_of
-from torchrecorder.capture.modes import dispatch_mode
+from torchrecorder.capture.modes import fast_paths
 from torchrecorder.capture.modes.fast_paths import NOTE, restore_message
 
 from tests.zoo.case import net
@@ -52,7 +52,7 @@ def test_interrupt_in_a_script(monkeypatch):
     def interrupted(func):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dispatch_mode, "operator_facts", interrupted)
+    monkeypatch.setattr(fast_paths, "operator_facts", interrupted)
     model = script(Small())
     with pytest.raises(KeyboardInterrupt) as caught:
         with Recorder(model):

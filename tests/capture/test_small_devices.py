@@ -75,13 +75,6 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
     return made
 
 
-def test_a_device_is_in_use_once_it_is_initialized(cuda: Cuda) -> None:
-    """One that is only there is left alone."""
-    assert device.in_use()
-    cuda.initialized = False
-    assert not device.in_use()
-
-
 def test_seconds_on_a_device(cuda: Cuda) -> None:
     """Between the events around an op or a node on its device; of all runs of a node, none while a
     graph is made, nor for results and gradients that are elsewhere."""

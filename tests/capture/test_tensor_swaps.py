@@ -12,7 +12,7 @@ from torch.utils import swap_tensors
 from torch.utils.weak import WeakIdRef
 
 import torchrecorder as tr
-from torchrecorder.capture.hooks.tensor_swaps import _swaps
+from torchrecorder.capture.hooks.parameters import _swaps
 from torchrecorder.testing.inert import assert_inert
 
 from tests.capture.hooked import called

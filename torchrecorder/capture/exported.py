@@ -54,20 +54,13 @@ def advice(model: Any) -> str:
 
 
 class Exported(NamedTuple):
-    """An exported program that can be called.
+    """An exported program that can be called."""
 
-    Attributes:
-        module: The program as a module with submodules.
-        args: Uninitialized tensors with the shapes and dtypes of the example inputs.
-        kwargs: The same, for keyword arguments.
-        classes: The original classes of its modules, by dotted path.
-        arguments: The names of the arguments of the original ``forward``, if PyTorch keeps them.
-    """
-
-    module: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    classes: Mapping[str, str]
+    module: Any  # the program as a module with submodules
+    args: tuple[Any, ...]  # uninitialized tensors with the shapes and dtypes of the example inputs
+    kwargs: dict[str, Any]  # the same, for keyword arguments
+    classes: Mapping[str, str]  # the original classes of its modules, by dotted path
+    # the names of the arguments of the original ``forward``, if PyTorch keeps them
     arguments: tuple[str, ...]
 
     def named(self, recording: Recording) -> Recording:

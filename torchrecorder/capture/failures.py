@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from torchrecorder.build import Event
 from torchrecorder.capture.hooks.failing_node import home
 from torchrecorder.checks import Check, check_one
-from torchrecorder.events import OpId, OpKind, ScopeId, ScopeKind, SourceLine, ValueId
+from torchrecorder.events import OpKind, ScopeKind, SourceLine
 from torchrecorder.graph.failure import Failure
-from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Op, Scope, Value
+from torchrecorder.graph.nodes import GradRun, Op, Scope
 from torchrecorder.recording import Recording
 
 _ATTRIBUTE = "torchrecorder_recorder"
@@ -23,20 +22,19 @@ _LATE = (
 )
 
 
-def explain(error: BaseException, failure: Failure, events: Sequence[Event]) -> None:
-    """Add a note to *error* with the module, operation and line that raised it."""
-    note = describe(failure, events)
+def explain(error: BaseException, recording: Recording) -> None:
+    """Add notes to *error*: with the module, operation and line that raised it, and about its
+    cause, if the recording shows it: the operation that made a backward pass fail, or those that
+    computed the inputs of a failed operation."""
+    from torchrecorder.query.failed_backward import failed_inputs, why_backward_failed
+
+    failure = recording.run.failure
+    assert failure is not None
+    note = describe(failure, recording)
     if note and "CUDA error" in failure.message and os.environ.get(_BLOCKING) != "1":
         note += _LATE
     if note:
         _attach_note(error, note)
-
-
-def explain_cause(error: BaseException, recording: Recording) -> None:
-    """Add a note to *error* about its cause, if the recording shows it: the operation that made a
-    backward pass fail, or those that computed the inputs of a failed operation."""
-    from torchrecorder.query.failed_backward import failed_inputs, why_backward_failed
-
     cause = why_backward_failed(recording) or failed_inputs(recording)
     if cause:
         _attach_note(error, f"torchrecorder: {cause}")
@@ -83,40 +81,28 @@ _AROUND_HOOKS = "AccumulateGrad", "BackwardHookFunctionBackward"
 hooks of modules."""
 
 
-def describe(failure: Failure, events: Sequence[Event]) -> str:
+def describe(failure: Failure, recording: Recording) -> str:
     """*torchrecorder: while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, ...*
 
     Empty if neither op nor scope is known.
     """
-    place = _FailedPlace(failure, events)
+    place = _FailedPlace(failure, recording)
     if place.scope is None and place.op is None:
         return ""
     return f"torchrecorder: {place.backward() if failure.backward else place.forward()}"
 
 
 class _FailedPlace:
-    """The op, scope, values and autograd node of a failure, among *events*."""
+    """The op, scope and autograd node of a failure."""
 
-    def __init__(self, failure: Failure, events: Sequence[Event]) -> None:
-        self.failure, self.events = failure, events
-        self.scopes: dict[ScopeId, Scope] = {}
-        self.ops: dict[OpId, Op] = {}
-        self.values: dict[ValueId, Value] = {}
-        self.node: GradNode | None = None
-        self.run: GradRun | None = None
-        for event in events:
-            if isinstance(event, Scope):
-                self.scopes[event.id] = event
-            elif isinstance(event, Op):
-                self.ops[event.id] = event
-            elif isinstance(event, Value):
-                self.values[event.id] = event
-            elif isinstance(event, GradNode) and event.id == failure.grad:
-                self.node = event
-            elif isinstance(event, GradRun) and event.grad == failure.grad:
-                self.run = event
-            elif isinstance(event, BackwardRun) and self.run and event.run != self.run.run:
-                self.run = None  # of an earlier pass
+    def __init__(self, failure: Failure, recording: Recording) -> None:
+        self.failure = failure
+        self.scopes, self.ops, self.values = recording.scopes, recording.ops, recording.values
+        self.grads = recording.grad_nodes
+        self.node = self.grads.get(failure.grad) if failure.grad is not None else None
+        passes = recording.backward_runs[-1:]  # in an earlier one, it did not fail
+        ran = [run for run in recording.grad_runs if run.grad == failure.grad]
+        self.run = ran[-1] if ran and passes and ran[-1].run == passes[0].run else None
         self.op = self.ops.get(failure.op) if failure.op is not None else None
         self.scope = self.scopes.get(failure.scope) if failure.scope is not None else None
 
@@ -150,7 +136,7 @@ class _FailedPlace:
 
     def _made(self) -> str:
         """The operation whose forward created the node, with its module and line."""
-        owner, scope = home(self.node.id, self.events) if self.node else (None, None)
+        owner, scope = home(self.node.id, self.grads.values()) if self.node else (None, None)
         op = self.ops.get(owner) if owner is not None else None
         within = self.scopes.get(scope) if scope is not None else None
         return ", ".join([*self._scopes(within), *self._op(op, within)])

@@ -25,10 +25,9 @@ from torchrecorder.capture.hooks.gradient_hooks import GradientHooks
 from torchrecorder.capture.hooks.kernel_launches import KernelLaunches
 from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.hooks.optimizer import OptimizerSteps
+from torchrecorder.capture.hooks.parameters import Registrations, TensorSwaps
 from torchrecorder.capture.hooks.regions import Regions
-from torchrecorder.capture.hooks.registrations import Registrations
 from torchrecorder.capture.hooks.source import Sources
-from torchrecorder.capture.hooks.tensor_swaps import TensorSwaps
 from torchrecorder.capture.internals.access import SEES_SAVED_TENSORS
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.modes.function_mode import OpRecorder, FunctionMode

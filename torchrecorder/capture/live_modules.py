@@ -73,16 +73,11 @@ _HELD = ("_parameters", "_buffers", "_modules")
 
 
 class StandIn(NamedTuple):
-    """The class and plain attributes of a module.
+    """The class and plain attributes of a module."""
 
-    Attributes:
-        cls: The class of the module.
-        attributes: Numbers, strings and tuples of them, such as ``kernel_size``.
-        absent: Names of parameters that are None, such as ``bias`` with ``bias=False``.
-    """
-
-    cls: type[Module]
-    attributes: dict[str, Any]
+    cls: type[Module]  # the class of the module
+    attributes: dict[str, Any]  # numbers, strings and tuples of them, such as ``kernel_size``
+    # names of parameters that are None, such as ``bias`` with ``bias=False``
     absent: tuple[str, ...]
 
     def make(self, tensors: dict[str, Any]) -> Module:

@@ -47,30 +47,19 @@ class ClassFacts(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class RegisteredModule:
-    """A module of the run.
+    """A module of the run."""
 
-    Attributes:
-        in_model: Whether it is part of the recorded model.
-        ref: A weak reference to it.
-        module: Its id.
-        arguments: The positional parameters of ``forward``.
-        names: Its dotted paths; several if it is shared.
-        calls: The number of its calls.
-        written: Whether its event is written.
-        stand_in: Replaces the module in a recording when it no longer exists.
-    """
-
-    in_model: bool
+    in_model: bool  # whether it is part of the recorded model
     ref: weakref.ref[Module]
     module: ModuleId
     cls: str
     qualname: str
     kind: ScopeKind
-    arguments: tuple[str, ...]
-    names: list[str] = field(default_factory=list)
-    calls: int = 0
-    written: bool = False
-    stand_in: StandIn | None = None
+    arguments: tuple[str, ...]  # the positional parameters of ``forward``
+    names: list[str] = field(default_factory=list)  # its dotted paths; several if it is shared
+    calls: int = 0  # the number of its calls
+    written: bool = False  # whether its event is written
+    stand_in: StandIn | None = None  # replaces the module in a recording when it no longer exists
 
     def count_call(self) -> int:
         """Count a call, and return its number, from 0."""
@@ -79,11 +68,7 @@ class RegisteredModule:
 
 
 class ModuleRegistry:
-    """The modules of the model *root*, and all other modules that the run calls.
-
-    Attributes:
-        places: Finds modules in the arguments and variables of the outermost call.
-    """
+    """The modules of the model *root*, and all other modules that the run calls."""
 
     def __init__(self, tape: Tape, values: TensorTable, root: Module | None, name: str) -> None:
         self.tape = tape
@@ -96,6 +81,7 @@ class ModuleRegistry:
         self._held: dict[int, tuple[Entry, ValueId]] = {}  # first values of parameters and buffers
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
         self._paths: Counter[str] = Counter()  # how many modules were given each path in the run
+        # finds modules in the arguments and variables of the outermost call
         self.places = ObjectPlaces([])
         self._running = False
         if root is not None:

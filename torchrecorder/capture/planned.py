@@ -77,12 +77,7 @@ def write_recording(folder: Path, rank: int, *job: Any, **options: Any) -> None:
 
 
 def recorded(
-    rank: int,
-    factory: Callable[[Any], Any],
-    mesh: Mapping[str, int],
-    *,
-    backward: bool,
-    name: str,
+    rank: int, factory: Callable[[Any], Any], mesh: Mapping[str, int], *, backward: bool, name: str
 ) -> Recording:
     """The recording of *rank*: one step, or one call of the model, with fake tensors."""
     devices = fake_mesh(rank, mesh)

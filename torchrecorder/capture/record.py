@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Union, overload
 
 import torch
@@ -14,30 +15,18 @@ from torch.nn import Module
 from torchrecorder.capture.exported import is_exported, opened
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.internals.access import (
-    SEES_SAVED_TENSORS,
-    DisableTorchFunction,
-    FakeTensor,
-    FakeTensorMode,
-    pytree,
-    run_backward,
+    SEES_SAVED_TENSORS, DisableTorchFunction, FakeTensor, FakeTensorMode, pytree, run_backward,
 )
 from torchrecorder.capture.internals.processes import gathers_weights, local_part
 from torchrecorder.capture.module_tree import named_modules, parameters_in
-from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.probes import Compiled, Probes
-from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.recorder import Recorder
+from torchrecorder.capture.scope import Choice
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.checks import (
-    FLAG,
-    Check,
-    suggests_names,
-    check_one,
-    inputs_together,
-    warn,
-    whole_number,
+    FLAG, Check, suggests_names, check_one, inputs_together, warn, whole_number,
 )
 from torchrecorder.errors import InvalidArgument, Notice
 from torchrecorder.graph.gc_pause import without_gc
@@ -225,13 +214,16 @@ def record(
             raise InvalidArgument(
                 f"{option}={setting!r} needs real tensors and cannot be combined with fake=True"
             )
-    run = _Run(model, positional, named, name, autograd, backward, fake, threads)
+    run = functools.partial(
+        _recorded, model, positional, named, name=name, autograd=autograd, backward=backward,
+        fake=fake, threads=threads,
+    )
     with without_gc():
-        timed = [run.record(Probes(), restore=True) for _ in range(before + repeat * (repeat > 1))]
+        timed = [run(Probes(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         kept = backward if saved is None else saved
         probes = Probes(stats, keep, flops, replay, kept, compiled, memory=memory)
         probes = replace(probes, profiler=_profiler()) if profile else probes
-        recording = run.record(probes, restore=restore)
+        recording = run(probes, restore=restore)
     if exported is not None:
         recording = exported.named(recording)
     if not fake and repeat == 1:
@@ -264,39 +256,28 @@ def _warmup(repeat: int, warmup: int | None) -> int:
     return int(repeat > 1) if warmup is None else warmup
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A model with its arguments, which can be run and recorded several times."""
-
-    model: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    name: str | None
-    autograd: bool
-    backward: bool
-    fake: bool
-    threads: bool
-
-    def record(self, probes: Probes, *, restore: bool) -> Recording:
-        """Run the model in a `Recorder`, and return the recording."""
-        recorder = Recorder(self.model, name=self.name, threads=self.threads, **vars(probes))
-        positional, named = self.args, self.kwargs
-        with contextlib.ExitStack() as stack:
-            if restore:
-                stack.enter_context(restored(self.model))
-            if self.fake:
-                positional, named = _with_fake_inputs(stack, positional, named)
-            if self.autograd:
-                positional, named = as_leaf_dummies(positional, named)
-            if self.backward:
-                positional, named = _reset_gradients(stack, self.model, positional, named, restore)
-            with probes.profiler or contextlib.nullcontext(), recorder:
-                output = recorder.call(self.model, positional, named)
-                _warn_of_later(output)
-                if self.backward:
-                    _run_backward(output, retain=probes.replay)
-            del output, positional, named
-            return recorder.recording
+def _recorded(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], probes: Probes, *,
+    name: str | None, autograd: bool, backward: bool, fake: bool, threads: bool, restore: bool,
+) -> Recording:
+    """Run the model in a `Recorder`, and return the recording."""
+    recorder = Recorder(model, name=name, threads=threads, **vars(probes))
+    with contextlib.ExitStack() as stack:
+        if restore:
+            stack.enter_context(restored(model))
+        if fake:
+            args, kwargs = _with_fake_inputs(stack, args, kwargs)
+        if autograd:
+            args, kwargs = as_leaf_dummies(args, kwargs)
+        if backward:
+            args, kwargs = _reset_gradients(stack, model, args, kwargs, restore)
+        with probes.profiler or contextlib.nullcontext(), recorder:
+            output = recorder.call(model, args, kwargs)
+            _warn_of_later(output)
+            if backward:
+                _run_backward(output, retain=probes.replay)
+        del output, args, kwargs
+        return recorder.recording
 
 
 def _warn_of_later(output: Any) -> None:
@@ -313,7 +294,8 @@ def _profiler() -> Any:
     """A ``torch.profiler.profile`` of the CPU, and of CUDA if it is initialized."""
     from torch.profiler import ProfilerActivity
 
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if in_use() else [])]
+    on_device = [ProfilerActivity.CUDA] if torch.cuda.is_initialized() else []
+    activities = [ProfilerActivity.CPU, *on_device]
     return torch.profiler.profile(activities=activities, profile_memory=True, with_flops=True)
 
 

@@ -20,18 +20,18 @@ from torch.nn import Module
 
 from torchrecorder.build import Event, build
 from torchrecorder.capture.compiled.second_run import SecondRun
-from torchrecorder.capture.failures import attach, explain, explain_cause
+from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
+from torchrecorder.capture.inputs import SEVERAL, check_model, module_of, name_of
 from torchrecorder.capture.instruments import main_instruments
 from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
 from torchrecorder.capture.internals.compiler import tracks_kernels
-from torchrecorder.capture.internals.module_calls import has_own_call, runs_hooks
+from torchrecorder.capture.modes.python_functions import has_own_call, runs_hooks
 from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Probes
 from torchrecorder.capture.probes.profiled import is_done, slices_of
-from torchrecorder.capture.probes.statistics import Choice
-from torchrecorder.capture.recorded_model import SEVERAL, check_model, module_of, name_of
 from torchrecorder.capture.running_modules import RunningModules
+from torchrecorder.capture.scope import Choice
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
 from torchrecorder.checks import (
     FLAG, TEXT, above_0, check_one, limits_places, plural, suggests_names, warn,
@@ -133,7 +133,11 @@ class Recorder:
                 "this version of PyTorch does not report the operations of a kernel; compiled=True "
                 "shows the graphs"
             )
-        self._file = None if save is None else _file(save, save_after)
+        self._file: RunFile | None = None
+        if save is not None:
+            from torchrecorder.capture.run_file import RunFile
+
+            self._file = RunFile(save, save_after)
         self._running: RunningModules | None = None
         self._kept: Kept | None = None
         self._name = name or name_of(model)
@@ -198,7 +202,7 @@ class Recorder:
 
     def _watch(self, file: RunFile) -> None:
         """Save the unfinished run to *file* if it does not go on."""
-        from torchrecorder.capture.unfinished import unfinished
+        from torchrecorder.capture.run_file import unfinished
 
         instruments, mode = self._instruments, _grad_mode()
 
@@ -269,7 +273,7 @@ class Recorder:
         del self._tape, self._instruments, self._exit, self._second
         if error is not None:
             with tape.survives_errors("end"):
-                explain_cause(error, self._built(self._events))
+                explain(error, self._built(self._events))
         if error is None:
             self._probes.warn_unmatched(self._events)
             for note in () if self._runs_model else eager:
@@ -290,8 +294,7 @@ class Recorder:
             if sent is not None:
                 blocked = sent.blocked_in(in_cpp=backward, backward=backward)
             sources = self._instruments.modules.regions.sources
-            failure = self._tape.conclude_failure(error, blocked, sources.raising_line)
-            explain(error, failure, self._tape.events)
+            self._tape.conclude_failure(error, blocked, sources.raising_line)
             attach(error, self)
         self._instruments.modules.leave_all(error)
 
@@ -366,12 +369,6 @@ class Recorder:
             return recording
         slices, self._probes = slices_of(self._probes.profiler), Probes()
         return profiled(recording, slices)
-
-
-def _file(path: str | Path, patience: float) -> RunFile:
-    from torchrecorder.capture.run_file import RunFile
-
-    return RunFile(path, patience)
 
 
 def _grad_mode() -> str:

@@ -1,8 +1,9 @@
-"""OpenScope: the state of a running call or region. Observer: callbacks about ops and scopes."""
+"""OpenScope: a running call or region. Choice: which scopes. Observer: callbacks about both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import fnmatch
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Union
 
@@ -16,24 +17,17 @@ Called = Callable[[Any, tuple[Any, ...], Mapping[str, Any], ScopeId], None]
 
 
 class OpenScope:
-    """A scope that has been entered and not left.
+    """A scope that has been entered and not left."""
 
-    Attributes:
-        inputs: The values of its arguments.
-        key: What identifies a region: the frame that runs it, or its modes; None for a call.
-        begun: The index in run order after its arguments were read.
-        results_unseen: Whether its outputs are unknown, as those of a call without hooks.
-        ends: Called when a region ends, if anything is to be done then.
-        around_other: Whether a block with the other grad mode is open inside it.
-        frame: Of PyTorch, which runs the call of a module; kept until that is over.
-    """
-
-    inputs: tuple[Any, ...] = ()
+    inputs: tuple[Any, ...] = ()  # the values of its arguments
+    # what identifies a region: the frame that runs it, or its modes; None for a call
     key: object = None
-    begun = 0
-    results_unseen = False
+    begun = 0  # the index in run order after its arguments were read
+    results_unseen = False  # whether its outputs are unknown, as those of a call without hooks
+    # called when a region ends, if anything is to be done then
     ends: Callable[[], None] | None = None
-    around_other = False
+    around_other = False  # whether a block with the other grad mode is open inside it
+    # of PyTorch, which runs the call of a module; kept until that is over
     frame: FrameType | None = None
 
     def __init__(self, event: Scope, state: Any, started: float) -> None:
@@ -50,6 +44,25 @@ def scopes_around(scopes: Mapping[ScopeId, Scope], scope: ScopeId | None) -> Ite
     while scope is not None:
         yield scopes[scope]
         scope = scopes[scope].parent
+
+
+Choice = Union[bool, str, Sequence[str]]
+"""True for all; or dotted paths of scopes, with the wildcards ``*`` and ``?``."""
+
+
+def chooses(choice: Choice, paths: Sequence[str]) -> bool:
+    """Whether *choice* includes scopes with one of these dotted paths."""
+    if isinstance(choice, bool):
+        return choice
+    patterns = patterns_of(choice)
+    return any(fnmatch.fnmatchcase(path, pattern) for path in paths for pattern in patterns)
+
+
+def patterns_of(choice: Choice) -> Sequence[str]:
+    """The patterns in *choice*; empty for True and False."""
+    if isinstance(choice, bool):
+        return ()
+    return (choice,) if isinstance(choice, str) else choice
 
 
 Gradients = tuple[Union[Tensor, None], ...]

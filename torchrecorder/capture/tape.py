@@ -20,17 +20,7 @@ from torchrecorder.build import Event
 from torchrecorder.capture.internals.access import is_tracing
 from torchrecorder.capture.scope import Observer, OpenScope
 from torchrecorder.events import (
-    FunctionId,
-    GradId,
-    Lost,
-    ModuleId,
-    OpId,
-    OpKind,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    SourceLine,
-    ValueId,
+    FunctionId, GradId, Lost, ModuleId, OpId, OpKind, ScopeId, ScopeKind, Slot, SourceLine, ValueId,
 )
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import Op, Scope
@@ -53,16 +43,13 @@ class OwnTask:
     A recorder that is entered in a task records that task and those started from it, because a new
     task copies the context variables of its creator. Entered outside of tasks, it records all tasks
     of its thread.
-
-    Attributes:
-        mark: Identifies this task; None for the whole thread. An object without references,
-            because the contexts of tasks may live long.
-        others_ran: Whether another task ran an operation.
     """
 
     def __init__(self) -> None:
+        # identifies this task; None for the whole thread. An object without references, because the
+        # contexts of tasks may live long
         self.mark: object | None = None
-        self.others_ran = False
+        self.others_ran = False  # whether another task ran an operation
 
     def __enter__(self) -> OwnTask:
         if _in_task():
@@ -293,11 +280,7 @@ class Tape:
             self.failed, self.failed_at = (id(error), type(error)), FailedAt(op, self.scope)
 
     def fail_backward(
-        self,
-        error: BaseException,
-        grad: GradId | None,
-        op: OpId | None,
-        scope: ScopeId | None,
+        self, error: BaseException, grad: GradId | None, op: OpId | None, scope: ScopeId | None
     ) -> None:
         """Record the autograd node, op and scope in which *error* was raised in backward."""
         if self.failed != (id(error), type(error)):
@@ -306,8 +289,8 @@ class Tape:
 
     def conclude_failure(
         self, error: BaseException, communication: int | None, raising_line: _RaisingLine
-    ) -> Failure:
-        """Write the event that *error* ended the run, in a wait for a *communication*; return it.
+    ) -> None:
+        """Write the event that *error* ended the run, in a wait for a *communication*.
 
         Its line is that of *raising_line*, which is `Sources.raising_line`.
         """
@@ -315,11 +298,8 @@ class Tape:
         place = self.failed_at if known else FailedAt(scope=self.scope)
         op, scope, grad, backward = place
         line = raising_line(error.__traceback__, backward=backward)
-        event = Failure(
-            type(error).__name__, first_line(error), scope, op, backward, grad, communication, line
-        )
-        self.write(event)
-        return event
+        kind, message = type(error).__name__, first_line(error)
+        self.write(Failure(kind, message, scope, op, backward, grad, communication, line))
 
     @contextlib.contextmanager
     def survives_errors(self, instrument: str) -> Iterator[None]:

@@ -26,27 +26,16 @@ class Phase:
 
 @dataclass
 class AreaChart:
-    """A chart, which computes positions and writes the SVG.
-
-    Attributes:
-        title: The title.
-        across: The label of the horizontal axis.
-        columns: For each moment, the amount of each kind, the lowest first.
-        kinds: The kinds, with their colors, in that order.
-        phases: The phases of the run.
-        peak: The index of the column with the largest sum.
-        peak_label: The label of the peak.
-        show: Formats an amount as short text.
-    """
+    """A chart, which computes positions and writes the SVG."""
 
     title: str
-    across: str
-    columns: Sequence[Sequence[float]]
-    kinds: Mapping[str, str]
-    phases: Sequence[Phase]
-    peak: int
-    peak_label: str
-    show: Callable[[float], str]
+    across: str  # the label of the horizontal axis
+    columns: Sequence[Sequence[float]]  # for each moment, the amount of each kind, the lowest first
+    kinds: Mapping[str, str]  # the kinds, with their colors, in that order
+    phases: Sequence[Phase]  # the phases of the run
+    peak: int  # the index of the column with the largest sum
+    peak_label: str  # the label of the peak
+    show: Callable[[float], str]  # formats an amount as short text
 
     def __post_init__(self) -> None:
         self.sums = [sum(column) for column in self.columns]

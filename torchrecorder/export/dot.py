@@ -62,20 +62,15 @@ def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
 
 @dataclass(frozen=True)
 class Pins:
-    """Attributes with positions, for layouts that Graphviz did not compute.
+    """Attributes with positions, for layouts that Graphviz did not compute."""
 
-    Attributes:
-        shapes: For the id of each shape.
-        groups: For the id of each group.
-        lines: For each line, in their order.
-        legend: For the frame of the legend.
-        loops: For each feedback edge its two ends, and its attributes.
-    """
-
+    # for the id of each shape
     shapes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # for the id of each group
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    lines: Sequence[Mapping[str, str]] = ()
-    legend: Mapping[str, str] = field(default_factory=dict)
+    lines: Sequence[Mapping[str, str]] = ()  # for each line, in their order
+    legend: Mapping[str, str] = field(default_factory=dict)  # for the frame of the legend
+    # for each feedback edge its two ends, and its attributes
     loops: Sequence[tuple[tuple[str, str], Mapping[str, str]]] = ()
 
 
@@ -220,9 +215,7 @@ def in_order(figure: Figure) -> Iterator[Shape | Group]:
     yield from (group for group in figure.groups if group.id not in placed)
 
 
-def _shape(
-    shape: Shape, figure: Figure, outputs: Text | None, pinned: Mapping[str, str]
-) -> str:
+def _shape(shape: Shape, figure: Figure, outputs: Text | None, pinned: Mapping[str, str]) -> str:
     own = shape.look.attributes
     label = shape.label if outputs is None else (*shape.label, outputs)
     attributes = {"label": f"<{'<br/>'.join(pieces(label, shape.look, figure))}>"}

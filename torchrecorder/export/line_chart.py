@@ -82,25 +82,16 @@ SPACING = 12.0
 
 @dataclass
 class LineChart:
-    """A chart, which computes positions and writes the SVG.
-
-    Attributes:
-        title: The title.
-        across: The label of the horizontal axis.
-        lines: By dotted name, in order; the first is blue, the last orange. If there are many,
-            those that end highest and lowest have their names beside them, and the others are
-            gray.
-        logarithmic: Whether the vertical axis is logarithmic.
-        show: Formats a number as short text.
-        notable: Lines with remarks, which are named before others.
-    """
+    """A chart, which computes positions and writes the SVG."""
 
     title: str
-    across: str
+    across: str  # the label of the horizontal axis
+    # by dotted name, in order; the first is blue, the last orange. If there are many, those that
+    # end highest and lowest have their names beside them, and the others are gray
     lines: Mapping[str, Sequence[tuple[float, float]]]
-    logarithmic: bool
-    show: Callable[[float], str]
-    notable: Collection[str] = ()
+    logarithmic: bool  # whether the vertical axis is logarithmic
+    show: Callable[[float], str]  # formats a number as short text
+    notable: Collection[str] = ()  # lines with remarks, which are named before others
 
     def __post_init__(self) -> None:
         shown = {name: [p for p in line if self._shows(p[1])] for name, line in self.lines.items()}

@@ -80,21 +80,13 @@ def nested_text(
 
 
 class Placed(NamedTuple):
-    """A figure with all positions.
+    """A figure with all positions."""
 
-    Attributes:
-        items: The boxes and open groups.
-        links: The lines.
-        picture: The positions of boxes, groups and lines.
-        upright: Whether the flow runs down or up.
-        outline_of: The outline of each box, by its id.
-    """
-
-    items: tuple[Item, ...]
-    links: list[Link]
-    picture: Picture
-    upright: bool
-    outline_of: Mapping[str, str]
+    items: tuple[Item, ...]  # the boxes and open groups
+    links: list[Link]  # the lines
+    picture: Picture  # the positions of boxes, groups and lines
+    upright: bool  # whether the flow runs down or up
+    outline_of: Mapping[str, str]  # the outline of each box, by its id
 
     @classmethod
     def lay_out(cls, figure: Figure, timeout: float) -> Placed:
@@ -135,6 +127,8 @@ class Placed(NamedTuple):
                 routes[number] = _from_slanted_side(routes[number], boxes[tail])
             if self.outline_of.get(head) == "circle":
                 circles[number] = boxes[head]
+        if not circles:
+            return routes
         return side_entries(routes, carried, circles, self.picture.boxes, self.upright)
 
 

@@ -21,16 +21,8 @@ import msgspec
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
 from torchrecorder.events import (
-    Allocation,
-    Communication,
-    CompiledGraph,
-    FunctionCall,
-    FusedKernel,
-    GradSwitch,
-    GraphBreak,
-    Shard,
-    Slot,
-    Statistics,
+    Allocation, Communication, CompiledGraph, FunctionCall, FusedKernel, GradSwitch, GraphBreak,
+    Shard, Slot, Statistics,
 )
 from torchrecorder.graph import consistency
 from torchrecorder.graph.gc_pause import without_gc

@@ -26,8 +26,6 @@ class ComparedRun(Relations, Protocol):
 def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
     """The differences of each node; a scope has those of all its contents, at any depth."""
     own, scopes = recording.own_differences, recording.scopes
-    if not own:
-        return {}
     found: dict[str, set[str]] = {node: {text} for node, text in own.items()}
     for op in recording.ops.values():
         if op.scope is not None and op.id in found:
@@ -45,8 +43,6 @@ def changed_inside(recording: ComparedRun) -> frozenset[str]:
     """
     quiet, found = recording.quiet_differences, set[str]()
     own = {node: text for node, text in recording.own_differences.items() if node not in quiet}
-    if not own:
-        return frozenset()
     ops: Iterator[TreePlace] = ((op.id, op.scope) for op in recording.ops.values())
     scopes: Iterator[TreePlace] = ((scope.id, scope.parent) for scope in recording.scopes.values())
     for node, around in chain(ops, scopes):

@@ -14,17 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from torchrecorder.events import (
-    GradEdge,
-    GradId,
-    Gradient,
-    ModuleId,
-    OpId,
-    OpKind,
-    Role,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    SourceLine,
+    GradEdge, GradId, Gradient, ModuleId, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, SourceLine,
     ValueId,
 )
 

@@ -220,7 +220,7 @@ class RecordedRun:
     @cached_property
     def differences(self) -> Mapping[str, tuple[str, ...]]:
         """The differences of scopes (with all inside), ops and values; equal siblings fold."""
-        return with_inner(self)
+        return with_inner(self) if self.own_differences else {}
 
     @cached_property
     def failed(self) -> frozenset[str]:

@@ -51,12 +51,20 @@ class Captions:
         self.recording = recording = view.recording
         self.style = style
         self.weights = Weights(recording)
-        self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
         self.sent = CommunicationCaptions(view)
         self.renamed = Renaming(style.rename)
         self.composites = Composites(recording, self.renamed.cls)
-        self.regions = RegionCaptions(recording)
+
+    @cached_property
+    def differences(self) -> Differences:
+        """The differences between siblings."""
+        return Differences(self.recording)
+
+    @cached_property
+    def regions(self) -> RegionCaptions:
+        """The captions of regions."""
+        return RegionCaptions(self.recording)
 
     @cached_property
     def grads(self) -> GradCaptions:
@@ -362,19 +370,13 @@ class Captions:
 
     def _flow(self, inputs: Iterable[Slot], outputs: Iterable[ValueId]) -> list[str]:
         """The lines of inputs, by name, and outputs."""
-        values, found = self.recording.values, []
+        values = self.recording.values
         taken = [
-            labels.value(values[value])
-            if not name or name.isdigit()
-            else f"{name} {labels.value(values[value])}"
+            ("" if name.isdigit() or not name else f"{name} ") + labels.value(values[value])
             for name, value in inputs
         ]
-        forms = [labels.value(values[value]) for value in outputs]
-        if taken:
-            found.append(labels.shorten("in: " + ", ".join(taken), 200))
-        if forms:
-            found.append(labels.shorten("out: " + ", ".join(forms), 200))
-        return found
+        ends = ("in", taken), ("out", [labels.value(values[value]) for value in outputs])
+        return [labels.shorten(f"{end}: {', '.join(forms)}", 200) for end, forms in ends if forms]
 
 
 def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, str], ...]:

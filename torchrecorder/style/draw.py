@@ -43,7 +43,7 @@ class ErrorMarkers:
             grad = first_bad_grad(view.recording)
             if grad is not None:
                 self._captions[grad.node] = f"first {grad.kinds} in backward"
-        cause = why_backward_failed(view.recording)
+        cause = why_backward_failed(view.recording) if view.recording.run.failure else None
         if cause is not None:
             self._captions.update((op, text) for op, text in cause.captions.items())
         for failure in view.recording.run.failures:
@@ -190,7 +190,7 @@ def _shapes(
         look, label = style.look(box, view), captions.box(box)
         if box.kind is not BoxKind.GRAD and view.is_idle(box):
             label = (*label, Text("no gradient" if box.kind in WITH_SHAPE else "did not run"))
-        if back := feedback(view, box):
+        if box.count > 1 and (back := feedback(view, box)):
             label = (*label, Text(next_round(view, back)))
         if box.id in unused:
             label, look = with_readers(label, look, unused[box.id])
@@ -242,7 +242,8 @@ def _groups(view: View, style: Style, captions: Captions, graphs: GraphMarks) ->
         scope = view.recording.scopes.get(ScopeId(cluster.id))
         about = [captions.scope_tooltip(scope, cluster)] if scope else []
         label = *captions.cluster(cluster), *graphs.corner(cluster)
-        if back := feedback(view, cluster):
+        back = feedback(view, cluster) if cluster.count > 1 else ()
+        if back:
             label = (*label, Text(next_round(view, back)))
         yield Group(
             id=cluster.id,

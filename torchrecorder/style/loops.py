@@ -25,9 +25,8 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
     If one of them leads to what runs again, all are listed, also those to different modules.
     """
     arrows = [item for item in drawn.carried if is_run(view.recording, item.head)]
-    again = drawn.count > 1 and any(
-        runs_again(view.recording, drawn, head) for head in {item.head: None for item in arrows}
-    )
+    heads = {item.head: None for item in arrows}
+    again = any(runs_again(view.recording, drawn, head) for head in heads)
     return tuple(arrows) if again else ()
 
 

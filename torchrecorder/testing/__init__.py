@@ -11,17 +11,7 @@ from math import prod
 
 from torchrecorder.build import Event, build
 from torchrecorder.events import (
-    GradEdge,
-    GradId,
-    ModuleId,
-    OpId,
-    OpKind,
-    Role,
-    ScopeId,
-    ScopeKind,
-    ScopeLeft,
-    Slot,
-    SourceLine,
+    GradEdge, GradId, ModuleId, OpId, OpKind, Role, ScopeId, ScopeKind, ScopeLeft, Slot, SourceLine,
     ValueId,
 )
 from torchrecorder.graph.failure import Failure

@@ -21,10 +21,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchrecorder.capture.internals.access import (
-    WithoutSubclasses,
-    count_dispatch_modes,
-    count_function_modes,
-    saved_tensor_hooks,
+    WithoutSubclasses, count_dispatch_modes, count_function_modes, saved_tensor_hooks,
     without_dispatch_modes,
 )
 from torchrecorder.capture.record import record

@@ -216,7 +216,7 @@ def choose(
     plain = plain_modules(recording, quiet)
     if depth is not None:
         return DepthChoice(depth, plain | beside)
-    changed = changed_inside(recording)
+    changed = changed_inside(recording) if recording.own_differences else frozenset()
     if changed:
         same = recording.scopes.keys() - changed
         beside |= same

@@ -30,14 +30,10 @@ _FROM_PYTHON = frozenset("as_tensor asarray from_dlpack from_numpy frombuffer te
 
 
 class Unseen(NamedTuple):
-    """The inputs of unrecorded code that computed a result of a custom function.
+    """The inputs of unrecorded code that computed a result of a custom function."""
 
-    Attributes:
-        read: The values that it read.
-        taken_by: The ops that created a tensor from its result; none if it wrote to a tensor.
-    """
-
-    read: list[ValueId]
+    read: list[ValueId]  # the values that it read
+    # the ops that created a tensor from its result; none if it wrote to a tensor
     taken_by: list[Op]
 
 

@@ -33,24 +33,19 @@ _Parents = tuple[tuple[Any, int], ...]
 
 
 class AutogradWalk:
-    """The known autograd nodes, with their owners and the values that they are the ``grad_fn`` of.
-
-    Attributes:
-        known: The ids of nodes, by key: the number, or another key; see `ThreadNodes`.
-        leaves: The ids of ``AccumulateGrad`` nodes, by the value of the leaf.
-        passed: For nodes of the recorder's aliases, by key, the edges that they stand for.
-        made: The value of each output of a forward.
-        owners: The op that created each node.
-    """
+    """The known autograd nodes, with their owners, and the values whose ``grad_fn`` they are."""
 
     def __init__(self, tape: Tape, values: TensorTable) -> None:
         self.tape = tape
         self.values = values
+        # the ids of nodes, by key: the number, or another key; see `ThreadNodes`
         self.known: dict[int, GradId] = {}
+        # the ids of ``AccumulateGrad`` nodes, by the value of the leaf
         self.leaves: dict[ValueId, GradId] = {}
+        # for nodes of the recorder's aliases, by key, the edges that they stand for
         self.passed: dict[int, GradEdge] = {}
-        self.made: dict[GradEdge, ValueId] = {}
-        self.owners: dict[GradId, OpId] = {}
+        self.made: dict[GradEdge, ValueId] = {}  # the value of each output of a forward
+        self.owners: dict[GradId, OpId] = {}  # the op that created each node
         self._names: dict[type, str] = {}
         self.start = self.since = next_node_number()  # nodes from before have lower numbers
         self.engine_start = 0  # the same in the recorded thread of the engine

@@ -68,26 +68,19 @@ class _GraphCall:
 
 
 class Matched:
-    """The match of the calls in *traced* with *candidates*, the ops of the model in run order.
-
-    Attributes:
-        graphs: For each op that is in a graph, the index of the graph.
-        spans: For each run of a graph, the range of its ops among the candidates.
-        unmatched: For each graph, its calls without an op.
-        found: For each graph, the calls of its first run that have an op, with the index of this.
-    """
+    """The match of the calls in *traced* with *candidates*, the ops of the model in run order."""
 
     def __init__(
-        self,
-        traced: Traced,
-        candidates: Sequence[Candidate],
-        modules: Mapping[int, ModuleId],
+        self, traced: Traced, candidates: Sequence[Candidate], modules: Mapping[int, ModuleId]
     ) -> None:
         self.candidates = candidates
         self.modules = modules
-        self.graphs: dict[OpId, int] = {}
+        self.graphs: dict[OpId, int] = {}  # for each op that is in a graph, the index of the graph
+        # for each run of a graph, the range of its ops among the candidates
         self.spans: list[Span] = []
+        # for each graph, its calls without an op
         self.unmatched: dict[int, list[UnmatchedCall]] = {}
+        # for each graph, the calls of its first run that have an op, with the index of this
         self.found: dict[int, list[tuple[TracedOp, int]]] = {}
         self._places = self._index()
         self._used: set[int] = set()

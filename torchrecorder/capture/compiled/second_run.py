@@ -21,11 +21,7 @@ from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import (
-    TorchFunctionMode,
-    autocast_dtypes,
-    compiled_from,
-    function_modes,
-    pop_function_mode,
+    TorchFunctionMode, autocast_dtypes, compiled_from, function_modes, pop_function_mode,
     push_function_mode,
 )
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
@@ -34,16 +30,8 @@ from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tape import Tape, first_line
 from torchrecorder.checks import plural, warn
 from torchrecorder.events import (
-    COMPILED_GRAPH,
-    FUSED_KERNEL,
-    CompiledGraph,
-    FusedKernel,
-    Measured,
-    ModuleId,
-    OpId,
-    OpKind,
-    ScopeId,
-    ValueId,
+    COMPILED_GRAPH, FUSED_KERNEL, CompiledGraph, FusedKernel, Measured, ModuleId, OpId, OpKind,
+    ScopeId, ValueId,
 )
 from torchrecorder.graph.nodes import Op, Scope, Value
 
@@ -169,9 +157,7 @@ def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
         for kernel in graph.kernels:
             places = sorted(place_of[node] for node in kernel.nodes if node in place_of)
             ops = dict.fromkeys(matched.candidates[found[place][1]].op.id for place in places)
-            yield FusedKernel(
-                next(numbers), graph_number + 1, kernel.name, tuple(ops), kernel.code
-            )
+            yield FusedKernel(next(numbers), graph_number + 1, kernel.name, tuple(ops), kernel.code)
 
 
 class CallModes(NamedTuple):

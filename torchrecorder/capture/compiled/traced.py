@@ -17,12 +17,7 @@ from torch.fx import GraphModule, Node
 
 from torchrecorder.capture.internals.access import pytree
 from torchrecorder.capture.internals.compiler import (
-    MadeKernel,
-    break_reason,
-    compiled_function,
-    lowered,
-    modules_around,
-    replaces_numpy,
+    MadeKernel, break_reason, compiled_function, lowered, modules_around, replaces_numpy,
 )
 from torchrecorder.capture.tensors.describe import shape_of
 from torchrecorder.events import SourceLine
@@ -37,25 +32,15 @@ _WRAPPED = "wrapped_"
 
 
 class TracedOp(NamedTuple):
-    """A call in a graph.
+    """A call in a graph."""
 
-    Attributes:
-        name: The name of the function, as in `FunctionFacts`.
-        lines: The lines of the user's code on its call stack, innermost first.
-        modules: The ``id()`` of each known module around it, outermost first.
-        shapes: The shapes of its results.
-        node: The name of its FX node.
-        numpy: Whether it replaces a call of NumPy.
-        number: Whether its result is a number or a shape.
-    """
-
-    name: str
-    lines: tuple[SourceLine, ...]
-    modules: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    node: str
-    numpy: bool
-    number: bool
+    name: str  # the name of the function, as in `FunctionFacts`
+    lines: tuple[SourceLine, ...]  # the lines of the user's code on its call stack, innermost first
+    modules: tuple[int, ...]  # the ``id()`` of each known module around it, outermost first
+    shapes: tuple[tuple[int, ...], ...]  # the shapes of its results
+    node: str  # the name of its FX node
+    numpy: bool  # whether it replaces a call of NumPy
+    number: bool  # whether its result is a number or a shape
 
 
 class Stop(NamedTuple):
@@ -79,19 +64,13 @@ class TracedGraph:
 
 @dataclass
 class Traced:
-    """A backend for ``torch.compile`` that stores graphs as plain data.
+    """A backend for ``torch.compile`` that stores graphs as plain data."""
 
-    Attributes:
-        file: Returns the name of a file in recordings; None for files that are not the user's.
-        fused: Compile each graph with Inductor.
-        graphs: In the order of compilation.
-        runs: The index of each graph that ran, in run order.
-    """
-
+    # returns the name of a file in recordings; None for files that are not the user's
     file: Callable[[str], str | None]
-    fused: bool
-    graphs: list[TracedGraph] = field(default_factory=list)
-    runs: list[int] = field(default_factory=list)
+    fused: bool  # compile each graph with Inductor
+    graphs: list[TracedGraph] = field(default_factory=list)  # in the order of compilation
+    runs: list[int] = field(default_factory=list)  # the index of each graph that ran, in run order
     functions: set[int] = field(default_factory=set)
 
     def __call__(self, graph: GraphModule, inputs: Any) -> Callable[..., Any]:

@@ -42,7 +42,7 @@ from torchrecorder.capture.scope import Gradients
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import gradient_facts
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ValueId
-from torchrecorder.graph.nodes import BackwardRun, GradRun
+from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 
 
 class BackwardRuns:
@@ -92,8 +92,8 @@ class BackwardRuns:
             run.failing = grad = run.failing_node(error, call)
         self.end(op, None)
         if grad is not None:
-            owner, scope = home(grad, self.tape.events)
-            self.tape.fail_backward(error, grad, owner, scope)
+            nodes = (event for event in self.tape.events if isinstance(event, GradNode))
+            self.tape.fail_backward(error, grad, *home(grad, nodes))
         elif call or self.tape.failed == (id(error), type(error)):  # in a hook between nodes
             self.tape.fail_backward(error, None, op, None)
 

@@ -14,7 +14,7 @@ from typing import Any
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.source import first_local
-from torchrecorder.capture.internals.module_calls import caller_of_own_call, has_own_call
+from torchrecorder.capture.modes.python_functions import caller_of_own_call, has_own_call
 from torchrecorder.events import SourceLine
 
 _OTHERS = frozenset(("self", *vars(builtins)))
@@ -28,9 +28,7 @@ _CACHE = dis.opmap.get("CACHE", -1)
 """The code of inline caches, which follow some instructions."""
 
 
-def name_of_call(
-    module: Module, frame: FrameType | None, source: SourceLine | None
-) -> str | None:
+def name_of_call(module: Module, frame: FrameType | None, source: SourceLine | None) -> str | None:
     """The name of *module* in the user's code at *source*; None if it has none.
 
     If its class overrides ``__call__``, *frame* is inside that, and the name is in its caller.

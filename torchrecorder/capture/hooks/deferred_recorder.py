@@ -27,11 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.hooks.optimizer import around_steps, parameters_of
 from torchrecorder.capture.internals.access import (
-    caller_of_module,
-    default_device_mode,
-    get_frame,
-    put_function_modes,
-    take_function_modes,
+    caller_of_module, default_device_mode, get_frame, put_function_modes, take_function_modes,
 )
 from torchrecorder.capture.module_tree import parameters_in
 from torchrecorder.capture.recorder import Recorder

@@ -28,17 +28,12 @@ _CUSTOM_BACKWARD = getattr(BackwardCFunction.apply, "__code__", None)
 
 
 class EngineCall(NamedTuple):
-    """A Python function that the engine called: a hook, or the backward of a custom function.
+    """A Python function that the engine called: a hook, or the backward of a custom function."""
 
-    Attributes:
-        code: The code object of the function.
-        tuples: The number of its arguments that are tuples; two: gradients before and after a node.
-        shapes: The shapes of the gradients in its arguments.
-    """
-
-    code: CodeType
+    code: CodeType  # the code object of the function
+    # the number of its arguments that are tuples; two: gradients before and after a node
     tuples: int
-    shapes: frozenset[tuple[int, ...]]
+    shapes: frozenset[tuple[int, ...]]  # the shapes of the gradients in its arguments
 
     @property
     def is_in_node(self) -> bool:
@@ -95,16 +90,14 @@ def node_of_check(
     return next(named, None)
 
 
-def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
+def home(grad: GradId, nodes: Iterable[GradNode]) -> tuple[OpId | None, ScopeId | None]:
     """The op and scope that created *grad*; for an accumulation, those of its first source."""
     source: tuple[OpId | None, ScopeId | None] = (None, None)
-    for event in events:
-        if not isinstance(event, GradNode):
-            continue
-        if event.id == grad and event.owner is not None:
-            return event.owner, event.scope
-        if source[0] is None and any(edge and edge.grad == grad for edge in event.next):
-            source = (event.owner, event.scope)
+    for node in nodes:
+        if node.id == grad and node.owner is not None:
+            return node.owner, node.scope
+        if source[0] is None and any(edge and edge.grad == grad for edge in node.next):
+            source = (node.owner, node.scope)
     return source
 
 

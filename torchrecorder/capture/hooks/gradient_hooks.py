@@ -22,18 +22,10 @@ from torchrecorder.capture.hooks.backward import BackwardRuns, RunningPass
 from torchrecorder.capture.autograd.node_facts import behind, nodes_of
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import (
-    ACCUMULATION,
-    DisableTorchFunction,
-    function_modes,
-    leave_function_mode,
-    push_function_mode,
+    ACCUMULATION, DisableTorchFunction, function_modes, leave_function_mode, push_function_mode,
 )
 from torchrecorder.capture.internals.engine import (
-    AROUND_HOOKS,
-    BUCKET,
-    OPTIMIZERS_IN_BACKWARD,
-    engine_replaced,
-    run_engine,
+    AROUND_HOOKS, BUCKET, OPTIMIZERS_IN_BACKWARD, engine_replaced, run_engine,
 )
 from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.state.shared_patch import SharedPatch

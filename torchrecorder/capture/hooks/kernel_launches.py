@@ -110,16 +110,12 @@ class _KernelSource:
 
     Pointers are followed from the parameters through assignments, and into calls of other kernels,
     to stores and atomic operations. A loaded value is data and no pointer.
-
-    Attributes:
-        parameters: The names of its parameters.
-        stored: The parameters that it stores to.
     """
 
     def __init__(self, function: FunctionType, around: tuple[FunctionType, ...]) -> None:
         self.around = (*around, function)
-        self.parameters: list[str] = []
-        self.stored: set[str] = set()
+        self.parameters: list[str] = []  # the names of its parameters
+        self.stored: set[str] = set()  # the parameters that it stores to
         self.globals = {**dict(global_variables(function)), **dict(cells(function))}
         body = _source_of(function)
         if body is None:

@@ -23,11 +23,10 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.hooks.attribute_names import AttributeNames
-from torchrecorder.capture.hooks.deferred_exit import DeferredExits, DeferredExit
-from torchrecorder.capture.hooks.direct_calls import DirectCalls
 from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import Regions, mode_state
 from torchrecorder.capture.hooks.source import InternalWork
+from torchrecorder.capture.hooks.unreported_calls import DeferredExit, DeferredExits, DirectCalls
 from torchrecorder.capture.internals.access import (
     CALL_CODE, WRAPPED_CALL_CODE, DisableTorchFunction, caller_of_module, current_graph_task,
     forget_keyword_mark, get_frame, has_own_hooks,
@@ -333,8 +332,9 @@ class ModuleScopes:
         The outermost call, and calls in custom functions, return the user's tensors instead.
         """
         if len(self.open) == 1:
-            if self.values.aliases:
-                values_to_originals(self.values, tensors, opened.arguments)
+            if not self.values.aliases:
+                return None
+            values_to_originals(self.values, tensors, opened.arguments)
             return with_originals(self.values, output)
         given = [tensor for _, tensor in tensors if id(tensor) in opened.arguments]
         if (given or self.values.aliases) and self._in_function(frame):

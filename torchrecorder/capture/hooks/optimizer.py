@@ -14,8 +14,7 @@ from typing import Any
 
 from torch import Tensor
 from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
+    register_optimizer_step_post_hook, register_optimizer_step_pre_hook,
 )
 
 from torchrecorder.capture.hooks.attribute_names import AttributeNames

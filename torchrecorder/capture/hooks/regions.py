@@ -17,16 +17,11 @@ import torch
 
 from torchrecorder.capture.hooks.call_names import enters_result
 from torchrecorder.capture.hooks.custom_functions import class_of
-from torchrecorder.capture.hooks.deferred_exit import DeferredExits
-from torchrecorder.capture.hooks.direct_calls import DirectCalls
 from torchrecorder.capture.hooks.python_calls import PythonCall, PythonCalls
 from torchrecorder.capture.hooks.source import InternalWork, Region, Sources, first_local
+from torchrecorder.capture.hooks.unreported_calls import DeferredExits, DirectCalls
 from torchrecorder.capture.internals.access import (
-    CHECKPOINT_FUNCTION,
-    PIPELINE_SCALING,
-    any_autocast,
-    autocast_dtypes,
-    current_graph_task,
+    CHECKPOINT_FUNCTION, PIPELINE_SCALING, any_autocast, autocast_dtypes, current_graph_task,
 )
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tape import Tape

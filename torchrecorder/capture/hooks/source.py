@@ -23,30 +23,15 @@ from torch.nn import Module
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.frame_marks import OUTSIDE, FrameMark, mark_of
 from torchrecorder.capture.internals.access import (
-    CALL_CODE,
-    CHECKPOINT_CODES,
-    PIPELINE_BACKWARD,
-    PIPELINE_SCALING,
-    TRANSFERS,
-    WRAPPED_CALL_CODE,
-    ZEROING_METHODS,
-    FakeTensor,
-    FakeTensorMode,
-    apply_codes,
-    compiled_codes,
-    pipeline_functions,
+    CALL_CODE, CHECKPOINT_CODES, PIPELINE_BACKWARD, PIPELINE_SCALING, TRANSFERS, WRAPPED_CALL_CODE,
+    ZEROING_METHODS, FakeTensor, FakeTensorMode, apply_codes, compiled_codes, pipeline_functions,
 )
 from torchrecorder.capture.internals.compiled_calls import RanEagerly
 from torchrecorder.capture.internals.engine import ENGINE_CODE
-from torchrecorder.capture.internals.module_calls import CALLERS, runs_hooks
 from torchrecorder.capture.internals.table import (
-    AVERAGING,
-    CHECKPOINT_CALL,
-    CLIPPING,
-    DATA_LOADERS,
-    GRADIENT_SCALERS,
-    RECEIVED,
+    AVERAGING, CHECKPOINT_CALL, CLIPPING, DATA_LOADERS, GRADIENT_SCALERS, RECEIVED,
 )
+from torchrecorder.capture.modes.python_functions import CALLERS, runs_hooks
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine, new_tuple
 
 

@@ -15,10 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from torchrecorder.capture.internals.table import (
-    COMPILER_CACHE,
-    COMPILER_GUARDS,
-    KERNEL_PROVENANCE,
-    SKIPPED_CODE,
+    COMPILER_CACHE, COMPILER_GUARDS, KERNEL_PROVENANCE, SKIPPED_CODE,
 )
 from torchrecorder.capture.internals.trials import find
 

@@ -28,28 +28,18 @@ OLDEST = "2.6"
 
 @dataclass(frozen=True)
 class Internal:
-    """A private or changing part of PyTorch or CPython.
-
-    Attributes:
-        name: Its name.
-        gives: The feature of the recorder that uses it.
-        without: The effect if PyTorch does not have it.
-        paths: Dotted paths of the names that must exist.
-        attributes: Private attributes of objects that capture reads directly, for speed.
-        since: The first supported version that has it.
-        until: The first version without it; empty if there is none.
-        needed: Whether nothing can be recorded without it.
-        works: Returns the result of further checks, besides the names.
-    """
+    """A private or changing part of PyTorch or CPython."""
 
     name: str
-    gives: str
-    without: str
-    paths: tuple[str, ...] = ()
+    gives: str  # the feature of the recorder that uses it
+    without: str  # the effect if PyTorch does not have it
+    paths: tuple[str, ...] = ()  # dotted paths of the names that must exist
+    # private attributes of objects that capture reads directly, for speed
     attributes: tuple[str, ...] = ()
-    since: str = OLDEST
-    until: str = ""
-    needed: bool = False
+    since: str = OLDEST  # the first supported version that has it
+    until: str = ""  # the first version without it; empty if there is none
+    needed: bool = False  # whether nothing can be recorded without it
+    # returns the result of further checks, besides the names
     works: Callable[[], bool] = lambda: True
 
     @property

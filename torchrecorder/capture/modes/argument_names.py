@@ -21,7 +21,7 @@ from torchrecorder.capture.modes.call_site import caller_of_function
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.tensors.argument_objects import Named
 from torchrecorder.capture.tensors.describe import innermost
-from torchrecorder.capture.tensors.early_reads import EarlyReads
+from torchrecorder.capture.tensors.entries import EarlyReads
 
 _METHOD = "torch.Tensor."
 _ITER, _FROM_DLPACK = Tensor.__iter__.__code__, from_dlpack.__code__

@@ -12,12 +12,8 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from torchrecorder.capture.internals.access import (
-    TorchFunctionMode,
-    composed_functions,
-    count_function_modes,
-    leave_function_mode,
-    peek_transformations,
-    push_function_mode,
+    TorchFunctionMode, composed_functions, count_function_modes, leave_function_mode,
+    peek_transformations, push_function_mode,
 )
 from torchrecorder.capture.modes.call_site import Caller
 from torchrecorder.capture.tensors.tensor_table import TensorTable

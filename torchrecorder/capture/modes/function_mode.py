@@ -306,23 +306,17 @@ class OpRecorder:
 
 
 class FunctionMode(TorchFunctionMode):
-    """Records every torch function that Python calls in this thread.
-
-    Attributes:
-        calls: Records a call as an op.
-        opens: Whether functions of PyTorch that are `composed` are recorded op by op.
-        called_by_hook: Whether a call from this frame during backward comes from a hook, and is no
-            part of the pass. None: every call does.
-        crowded: Whether other function modes were active at its entry.
-    """
+    """Records every torch function that Python calls in this thread."""
 
     def __init__(self, calls: OpRecorder, opens: bool = True) -> None:
         super().__init__()
-        self.calls = calls
-        self.opens = opens
+        self.calls = calls  # records a call as an op
+        self.opens = opens  # whether functions of PyTorch that are `composed` are recorded op by op
         self.facts: dict[Any, FunctionFacts] = {}
+        # whether a call from this frame during backward comes from a hook, and is no part of the
+        # pass. None: every call does
         self.called_by_hook: Callable[[FrameType], bool] | None = None
-        self.crowded = False
+        self.crowded = False  # whether other function modes were active at its entry
 
     def __enter__(self) -> FunctionMode:
         self.crowded = count_function_modes() > 0

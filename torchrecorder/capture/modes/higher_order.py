@@ -20,16 +20,8 @@ import torch
 from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.internals.access import (
-    OPERATOR_HOMES,
-    OPERATOR_SETUP,
-    TorchDispatchMode,
-    dispatch_modes,
-    function_modes,
-    operator_setup,
-    pop_function_mode,
-    push_function_mode,
-    put_function_modes,
-    take_function_modes,
+    OPERATOR_HOMES, OPERATOR_SETUP, TorchDispatchMode, dispatch_modes, function_modes,
+    operator_setup, pop_function_mode, push_function_mode, put_function_modes, take_function_modes,
 )
 from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.state.shared_patch import SharedPatch

@@ -11,11 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional
 
-from torchrecorder.capture.internals.access import (
-    HigherOrderOperator,
-    OpOverload,
-    OpOverloadPacket,
-)
+from torchrecorder.capture.internals.access import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torchrecorder.capture.modes.composed import COMPOSED
 from torchrecorder.capture.modes.overloads import Overloads, documented, overloads_of, positional
 from torchrecorder.capture.modes.python_functions import cells, positional_parameters
@@ -137,51 +133,30 @@ _TENSOR_ATTRIBUTES = frozenset("data grad T H mT mH real imag".split())
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """Facts about a function that determine how its calls are recorded.
+    """Facts about a function that determine how its calls are recorded."""
 
-    Attributes:
-        name: Its short name.
-        qualname: Its full name.
-        parameters: Names of its positional parameters, if known.
-        ignored: Reads only metadata; not an op.
-        reads_data: Reads data of tensors into Python.
-        shares_memory: Shares memory with a NumPy array or another library.
-        in_place: Writes its first argument, according to its name.
-        rebinds: Replaces the storage of a tensor (``x.data = y``).
-        attribute: Reads an attribute.
-        reads_gradient: Reads ``x.grad``, which is no op.
-        grad_switch: Sets grad mode.
-        leaf_switch: Sets ``requires_grad`` of a tensor.
-        writes: Arguments that it may write without increasing their version.
-        declared: Arguments that it writes, by its schemas.
-        runs_backward: Runs the autograd graph.
-        higher_order: A higher-order operator.
-        leaves_unset: Returns uninitialized memory.
-        composed: Implemented in Python, with a body that can be recorded; see `composed`.
-        dispatched: Called by the dispatcher, before the versions of written tensors increase.
-        overloads: Its overloads, if the names of positional parameters depend on the types of
-            arguments.
-    """
-
-    name: str
-    qualname: str
-    parameters: tuple[str, ...] = ()
-    ignored: bool = False
-    reads_data: bool = False
-    shares_memory: bool = False
-    in_place: bool = False
-    rebinds: bool = False
-    attribute: bool = False
-    reads_gradient: bool = False
-    grad_switch: bool = False
-    leaf_switch: bool = False
-    writes: tuple[str, ...] = ()
-    declared: frozenset[str] = frozenset()
-    runs_backward: bool = False
-    higher_order: bool = False
-    leaves_unset: bool = False
+    name: str  # its short name
+    qualname: str  # its full name
+    parameters: tuple[str, ...] = ()  # names of its positional parameters, if known
+    ignored: bool = False  # reads only metadata; not an op
+    reads_data: bool = False  # reads data of tensors into Python
+    shares_memory: bool = False  # shares memory with a NumPy array or another library
+    in_place: bool = False  # writes its first argument, according to its name
+    rebinds: bool = False  # replaces the storage of a tensor (``x.data = y``)
+    attribute: bool = False  # reads an attribute
+    reads_gradient: bool = False  # reads ``x.grad``, which is no op
+    grad_switch: bool = False  # sets grad mode
+    leaf_switch: bool = False  # sets ``requires_grad`` of a tensor
+    writes: tuple[str, ...] = ()  # arguments that it may write without increasing their version
+    declared: frozenset[str] = frozenset()  # arguments that it writes, by its schemas
+    runs_backward: bool = False  # runs the autograd graph
+    higher_order: bool = False  # a higher-order operator
+    leaves_unset: bool = False  # returns uninitialized memory
+    # implemented in Python, with a body that can be recorded; see `composed`
     composed: bool = False
+    # called by the dispatcher, before the versions of written tensors increase
     dispatched: bool = False
+    # its overloads, if the names of positional parameters depend on the types of arguments
     overloads: Overloads | None = None
 
     def names_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:

@@ -31,17 +31,12 @@ _SIGNATURE = re.compile(r"\s*\w+\(([^)]*)\)")
 
 @dataclass(frozen=True)
 class Overloads:
-    """The overloads of an operator whose positional arguments have different names.
+    """The overloads of an operator whose positional arguments have different names."""
 
-    Attributes:
-        operator: Its name, ``"aten::to"``.
-        schemas: The schema of each overload, by its name.
-        spread: For functions in Python such as ``einsum(equation, *operands)``, the position from
-            which on the arguments are the items of a list; else None.
-    """
-
-    operator: str
-    schemas: Mapping[str, Any]
+    operator: str  # its name, ``"aten::to"``
+    schemas: Mapping[str, Any]  # the schema of each overload, by its name
+    # for functions in Python such as ``einsum(equation, *operands)``, the position from which on
+    # the arguments are the items of a list; else None
     spread: int | None = None
     _known: dict[Any, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 

@@ -1,11 +1,17 @@
-"""The parameters, closure cells and global variables of a Python function."""
+"""Python functions: what they take and read; and whether a ``__call__`` of modules runs hooks."""
 
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Iterator
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch.nn import Module
+
+from torchrecorder.capture.internals.access import CALL_CODE, WRAPPED_CALL_CODE
 
 
 def unwrapped(function: Any) -> Any:
@@ -41,3 +47,77 @@ def names_in(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from names_in(constant)
+
+
+# Calls of modules ------------------------------------------------------------------------
+
+CALLERS = frozenset(
+    (id(CALL_CODE), *(id(item) for item in CALL_CODE.co_consts if isinstance(item, CodeType)))
+)
+"""The ``id()`` of the code objects that run the hooks of a module and call ``forward``."""
+
+_CALLS = frozenset(("__call__", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name))
+
+_MOST_BETWEEN = 10
+"""Maximum number of functions between a ``__call__`` and that of PyTorch."""
+
+_known: WeakKeyDictionary[type[Module], bool] = WeakKeyDictionary()
+
+
+def has_own_call(cls: type[Module]) -> bool:
+    """Whether *cls* overrides ``Module.__call__``."""
+    owner = next(base for base in cls.__mro__ if "__call__" in vars(base))
+    return owner.__module__.partition(".")[0] != "torch"
+
+
+def caller_of_own_call(cls: type[Module], frame: FrameType) -> FrameType | None:
+    """The frame that calls the overridden ``__call__`` of *cls*, if *frame* is inside it.
+
+    *frame* itself if it is not inside; None if no Python frame calls it.
+    """
+    own = {id(code) for base in _own_classes(cls) for code in _codes(vars(base).get("__call__"))}
+    found: FrameType | None = frame
+    for _ in range(_MOST_BETWEEN):
+        if found is None or id(found.f_code) in own:
+            break
+        found = found.f_back
+    else:
+        return frame
+    while found is not None and id(found.f_code) in own:
+        found = found.f_back
+    return found
+
+
+def _own_classes(cls: type[Module]) -> Iterator[type]:
+    """*cls* and its bases up to the first one of PyTorch, in method resolution order."""
+    return itertools.takewhile(
+        lambda base: base.__module__.partition(".")[0] != "torch", cls.__mro__
+    )
+
+
+def _codes(function: Any) -> Iterator[CodeType]:
+    """The code objects of *function* and of all functions that it wraps."""
+    for _ in range(_MOST_BETWEEN):
+        if hasattr(function, "__code__"):
+            yield function.__code__
+        function = getattr(function, "__wrapped__", None)
+
+
+def runs_hooks(cls: type[Module]) -> bool:
+    """Whether calls of a module of class *cls* run hooks.
+
+    An overridden ``__call__`` does so only if it mentions that of a base class that does.
+    """
+    found = _known.get(cls)
+    if found is None:
+        found = _known[cls] = _reaches_hooks(cls)
+    return found
+
+
+def _reaches_hooks(cls: type[Module]) -> bool:
+    for base in _own_classes(cls):
+        own = vars(base).get("__call__")
+        code = getattr(inspect.unwrap(own), "__code__", None) if own is not None else None
+        if code is not None and _CALLS.isdisjoint(names_in(code)):
+            return False
+    return True

@@ -19,18 +19,8 @@ from torch import Tensor
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.internals.processes import (
-    RawCommunication,
-    group_facts,
-    has_failed,
-    is_dtensor,
-    listen,
-    local_part,
-    mesh_facts,
-    rank_and_world,
-    communication_of,
-    dtensor_layout,
-    when_done,
-    work_in,
+    RawCommunication, group_facts, has_failed, is_dtensor, listen, local_part, mesh_facts,
+    rank_and_world, communication_of, dtensor_layout, when_done, work_in,
 )
 from torchrecorder.capture.scope import Observer
 from torchrecorder.capture.running_modules import RunningModules
@@ -38,16 +28,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import shape_of
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import (
-    BYTES_OF_GRADIENT,
-    Communication,
-    GradId,
-    Measured,
-    Mesh,
-    OpId,
-    Rank,
-    RankGroup,
-    ScopeId,
-    Shard,
+    BYTES_OF_GRADIENT, Communication, GradId, Measured, Mesh, OpId, Rank, RankGroup, ScopeId, Shard,
     ValueId,
 )
 

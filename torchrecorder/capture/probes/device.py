@@ -25,21 +25,12 @@ _Events = dict[int, Any]
 """An event on the current stream of each device."""
 
 
-def in_use() -> bool:
-    """Whether this process has initialized CUDA."""
-    return bool(torch.cuda.is_initialized())
-
-
 class DeviceProbe(Observer):
-    """Brackets ops and autograd nodes with events, and stores the peak memory of scopes.
-
-    Attributes:
-        used: Whether a result of an op, or a gradient, was on a GPU.
-    """
+    """Brackets ops and autograd nodes with events, and stores the peak memory of scopes."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        self.used = False
+        self.used = False  # whether a result of an op, or a gradient, was on a GPU
         self._highest: dict[int, int] = {}  # by observed device: its last peak
         self._started: dict[str, _Events] = {}
         self._ended: tuple[str, _Events, _Events] | None = None  # the op whose results come next

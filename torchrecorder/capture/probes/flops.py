@@ -17,12 +17,7 @@ from torch.utils.flop_counter import flop_registry
 
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import (
-    COMPOSED,
-    DEVICE_KEYS,
-    SHOWS_OPERATORS,
-    HigherOrderOperator,
-    current_node,
-    leave_dispatch_mode,
+    COMPOSED, DEVICE_KEYS, SHOWS_OPERATORS, HigherOrderOperator, current_node, leave_dispatch_mode,
 )
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.tape import Tape

@@ -14,10 +14,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from torchrecorder.capture.internals.access import (
-    CHECKPOINT_FUNCTION,
-    TorchDispatchMode,
-    input_metadata,
-    saved_tensor_hooks,
+    CHECKPOINT_FUNCTION, TorchDispatchMode, input_metadata, saved_tensor_hooks,
 )
 from torchrecorder.capture.tensors.describe import tensors_in
 

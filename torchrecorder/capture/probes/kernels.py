@@ -9,10 +9,7 @@ import torch
 
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import (
-    SHOWS_OPERATORS,
-    DisableTorchFunction,
-    HigherOrderOperator,
-    TorchDispatchMode,
+    SHOWS_OPERATORS, DisableTorchFunction, HigherOrderOperator, TorchDispatchMode,
     give_operators_rules,
 )
 from torchrecorder.capture.tape import Tape

@@ -14,8 +14,8 @@ from torchrecorder.capture.internals.access import when_cuda_begins
 from torchrecorder.capture.probes.device import DeviceProbe
 from torchrecorder.capture.probes.profiled import PROFILER, ProfilerRanges
 from torchrecorder.capture.probes.retained_tensors import ReplayProbe, TensorKeeper, op_place
-from torchrecorder.capture.probes.statistics import Choice, StatisticsProbe, patterns_of
-from torchrecorder.capture.scope import scopes_around
+from torchrecorder.capture.probes.statistics import StatisticsProbe
+from torchrecorder.capture.scope import Choice, patterns_of, scopes_around
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.retained_tensors import Kept

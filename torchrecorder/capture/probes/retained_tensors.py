@@ -16,12 +16,14 @@ from torch.autograd.function import BackwardCFunction
 
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
-from torchrecorder.capture.probes.statistics import Choice, chooses, patterns_of
-from torchrecorder.capture.scope import Gradients, Observer, OpenScope
+from torchrecorder.capture.scope import (
+    Choice, Gradients, Observer, OpenScope, chooses, patterns_of,
+)
 from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import innermost
-from torchrecorder.capture.tensors.transformed import is_transformed, on_inside, order_inside
+from torchrecorder.capture.tensors.describe import (
+    innermost, is_transformed, on_inside, order_inside,
+)
 from torchrecorder.checks import plural
 from torchrecorder.errors import InvalidArgument, NotKept
 from torchrecorder.events import GradEdge, GradId, OpId, ValueId

@@ -26,15 +26,8 @@ from torch.nn import Parameter
 from torchrecorder.capture.autograd.node_facts import name_of, op_name
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import (
-    PLAIN_TENSOR_TYPES,
-    DisableTorchFunction,
-    FakeTensor,
-    TorchDispatchMode,
-    peek_transformations,
-    pytree,
-    saved_attributes,
-    saved_tensor_hooks,
-    without_dispatch_modes,
+    PLAIN_TENSOR_TYPES, DisableTorchFunction, FakeTensor, TorchDispatchMode, peek_transformations,
+    pytree, saved_attributes, saved_tensor_hooks, without_dispatch_modes,
 )
 from torchrecorder.capture.probes.kept_by_others import (
     attributes_of, hooks_pack, kept_by_context, packed_tensors,

@@ -8,44 +8,21 @@ statistics of a DTensor are those of its local tensor, which needs no communicat
 
 from __future__ import annotations
 
-import fnmatch
 import functools
-from collections.abc import Sequence
-from typing import Union
 
 import torch
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import (
-    DisableTorchFunction,
-    FakeTensor,
-    without_dispatch_modes,
+    DisableTorchFunction, FakeTensor, without_dispatch_modes,
 )
 from torchrecorder.capture.internals.processes import is_pending, local_part
-from torchrecorder.capture.scope import Gradients, Observer
+from torchrecorder.capture.scope import Choice, Gradients, Observer, chooses
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
-from torchrecorder.capture.tensors.transformed import on_inside
+from torchrecorder.capture.tensors.describe import on_inside
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
-
-Choice = Union[bool, str, Sequence[str]]
-"""True for all; or dotted paths of scopes, with the wildcards ``*`` and ``?``."""
-
-
-def chooses(choice: Choice, paths: Sequence[str]) -> bool:
-    """Whether *choice* includes scopes with one of these dotted paths."""
-    if isinstance(choice, bool):
-        return choice
-    patterns = patterns_of(choice)
-    return any(fnmatch.fnmatchcase(path, pattern) for path in paths for pattern in patterns)
-
-
-def patterns_of(choice: Choice) -> Sequence[str]:
-    """The patterns in *choice*; empty for True and False."""
-    if isinstance(choice, bool):
-        return ()
-    return (choice,) if isinstance(choice, str) else choice
 
 
 class StatisticsProbe(Observer):

@@ -19,10 +19,7 @@ from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.internals.access import (
-    DisableTorchFunction,
-    count_dispatch_modes,
-    flatten_tensors,
-    set_version_counter,
+    DisableTorchFunction, count_dispatch_modes, flatten_tensors, set_version_counter,
     without_dispatch_modes,
 )
 from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of

@@ -22,10 +22,7 @@ from torch.optim import Optimizer
 
 from torchrecorder.capture.modes.arguments import named_arguments
 from torchrecorder.capture.modes.python_functions import (
-    cells,
-    global_variables,
-    positional_parameters,
-    unwrapped,
+    cells, global_variables, positional_parameters, unwrapped,
 )
 from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of
 from torchrecorder.events import Role

@@ -55,9 +55,7 @@ class LastWrites:
         first = bisect_right(self._parts, low, key=_high)
         return first, bisect_left(self._parts, high, first, key=_low)
 
-    def since(
-        self, seen: int, low: int, high: int, most: int
-    ) -> tuple[list[int], bool] | None:
+    def since(self, seen: int, low: int, high: int, most: int) -> tuple[list[int], bool] | None:
         """The numbers of the last writes to these bytes, from the number *seen* on, and whether
         they cover all bytes; None if that would look at more than *most* parts."""
         first, end = self._places(low, high)

@@ -9,17 +9,12 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
+from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.byte_ranges import TensorRanges
+from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.capture.tensors.storage import Storage
-from torchrecorder.events import (
-    GRAD_SUFFIX,
-    GradEdge,
-    OpId,
-    Role,
-    ScopeId,
-    ValueId,
-    names_gradient,
-)
+from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, Role, ScopeId, ValueId, names_gradient
+from torchrecorder.graph.nodes import Value
 
 
 class OtherThreadResult(NamedTuple):
@@ -63,31 +58,24 @@ class DetachedTensors:
 
 
 class Entry(weakref.ref[Tensor]):
-    """Facts about one tensor, in a weak reference to it.
-
-    Attributes:
-        key: Its ``id()``.
-        version: Its ``_version`` at the last read or write.
-        seen: The number of writes to its storage that its value includes.
-        original: For an alias, the user's tensor, which the alias keeps alive.
-    """
+    """Facts about one tensor, in a weak reference to it."""
 
     __slots__ = (
         "key", "value", "version", "seen", "storage", "requires_grad", "role", "names", "producer",
         "scope", "original",
     )  # fmt: skip
 
-    key: int
+    key: int  # its ``id()``
     value: ValueId
-    version: int
-    seen: int
+    version: int  # its ``_version`` at the last read or write
+    seen: int  # the number of writes to its storage that its value includes
     storage: Storage
     requires_grad: bool
     role: Role
     names: tuple[str, ...]
     producer: OpId | None
     scope: ScopeId | None
-    original: Tensor | None
+    original: Tensor | None  # for an alias, the user's tensor, which the alias keeps alive
 
     def copy(self, tensor: Tensor, forget: Callable[[Entry], None]) -> Entry:
         """A copy of the entry for another *tensor*, which does not require grad."""
@@ -188,15 +176,11 @@ def forget_callback(
 
 
 class BackwardGradients:
-    """The gradients that backward passes computed: ``grad`` of leaves, and those that hooks keep.
-
-    Attributes:
-        last: The last backward pass.
-        left: For each leaf, the last pass that accumulated into its ``grad``.
-    """
+    """The gradients that backward passes computed: ``grad`` of leaves, and what hooks keep."""
 
     def __init__(self) -> None:
-        self.last: OpId | None = None
+        self.last: OpId | None = None  # the last backward pass
+        # for each leaf, the last pass that accumulated into its ``grad``
         self.left: dict[ValueId, OpId] = {}
         self._passes: dict[OpId, tuple[int, int]] = {}
         self._kept: dict[int, tuple[weakref.ref[Tensor], OpId]] = {}
@@ -243,3 +227,80 @@ class BackwardGradients:
     def clear(self) -> None:
         """Remove all weak references."""
         self._kept.clear()
+
+
+class EarlyReads:
+    """The first values of tensors that an op reads before their module is called.
+
+    ``model.to(device)``, an initialization, a copy or a penalty on weights reads parameters. When
+    the model is called later, the values get the names that they have there. A tensor of no module
+    is named by the first line of code that reads it under a name.
+    """
+
+    def __init__(self, tape: Tape, entries: Mapping[int, Entry]) -> None:
+        self.tape = tape
+        self.entries = entries
+        self.unnamed: dict[int, Role] = {}  # tensors without a name, by id
+        self._first: dict[int, tuple[Entry, ValueId, int]] = {}
+        self._parameters: dict[str, Entry] = {}  # the first with this name in a line
+
+    def add(self, entry: Entry, place: int) -> None:
+        """Add *entry*; its value is among the events from index *place* on."""
+        self._first[entry.key] = entry, entry.value, place
+        if not entry.names:
+            self.unnamed[entry.key] = entry.role
+
+    def name(self, tensor: Tensor, role: Role, names: tuple[str, ...]) -> ValueId | None:
+        """Set role and names of the first value of *tensor*, and return the value; None if no op
+        has read it."""
+        key = id(innermost(tensor))
+        self.unnamed.pop(key, None)
+        known = self._first.get(key)
+        if known is None or known[0] is not self.entries.get(key):
+            return None
+        entry, first, place = known
+        rows = (self.tape.events[at] for at in range(place, len(self.tape.events)))
+        row = next(row for row in rows if type(row) is Value and row.id == first)
+        trainable = row.requires_grad and role is Role.PARAMETER
+        self.tape.write(row.replace(role=role, names=names, trainable=trainable))
+        if entry.value == first:
+            entry.role, entry.names = role, names
+        return first
+
+    def name_by_line(self, tensor: Tensor, name: str) -> None:
+        """Name *tensor* as a line of code does, unless the line names several parameters so: in a
+        loop over weights, the name of the variable identifies none of them."""
+        key = id(tensor)
+        role, entry = self.unnamed[key], self._first[key][0]
+        if entry is not self.entries.get(key):  # the tensor no longer exists
+            del self.unnamed[key]
+            return
+        other = self._parameters.setdefault(name, entry) if role is Role.PARAMETER else entry
+        if other is entry:
+            self.name(tensor, role, (name,))
+            return
+        del self.unnamed[key]
+        first = other()
+        if first is not None and other.names == (name,):
+            self.name(first, role, ())
+
+    def name_inputs(
+        self, tensors: list[tuple[str, Tensor]], called: list[tuple[str, Any]] | None
+    ) -> None:
+        """Name the arguments of an outermost call as the program does: *called*, by name.
+
+        The parameters of ``forward`` name the others; all, if the recorder itself calls the model.
+        """
+        for name, value in called or ():
+            if id(value) in self.unnamed:
+                self.name_by_line(value, name)
+        for _, tensor in tensors:
+            self.unnamed.pop(id(tensor), None)
+            entry = self.entries.get(id(tensor)) if called is None else None
+            if entry is not None and entry.role is Role.CONSTANT:
+                self.name(tensor, entry.role, ())
+
+    def clear(self) -> None:
+        """Remove all tensors."""
+        self._first.clear()
+        self._parameters.clear()

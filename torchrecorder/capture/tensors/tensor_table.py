@@ -21,14 +21,13 @@ from torchrecorder.capture.internals.processes import is_dtensor
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.byte_ranges import Write
 from torchrecorder.capture.tensors.entries import (
-    BackwardGradients, DetachedTensors, Entry, OtherThreadResult, GradSource,
+    BackwardGradients, DetachedTensors, EarlyReads, Entry, GradSource, OtherThreadResult,
     TensorNames, containing_tensor, forget_callback,
 )
 from torchrecorder.capture.tensors.describe import (
     UNVERSIONED, VERSION_PENDING, class_or_layout, device_name, dtype_facts, elements_of,
     grad_fn_of, innermost, shape_of, version_of,
 )
-from torchrecorder.capture.tensors.early_reads import EarlyReads
 from torchrecorder.capture.tensors.storage import Storage, Storages
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, new_tuple
 from torchrecorder.graph.nodes import Op, Value

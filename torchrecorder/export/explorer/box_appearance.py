@@ -36,25 +36,16 @@ Looks = tuple[Look, Look]
 
 @dataclass(frozen=True)
 class Appearance:
-    """The appearance of one place.
+    """The appearance of one place."""
 
-    Attributes:
-        label: The lines on its closed box.
-        looks: The looks of the closed box.
-        size: Width and height of the closed box.
-        count: More than 1 for a fold.
-        header: The lines in its corner when it is open; empty if it cannot be opened.
-        header_size: Width and height of the header.
-        open_looks: The looks when it is open.
-    """
-
-    label: tuple[Text, ...]
-    looks: Looks
-    size: tuple[float, float]
-    count: int
+    label: tuple[Text, ...]  # the lines on its closed box
+    looks: Looks  # the looks of the closed box
+    size: tuple[float, float]  # width and height of the closed box
+    count: int  # more than 1 for a fold
+    # the lines in its corner when it is open; empty if it cannot be opened
     header: tuple[Text, ...] = ()
-    header_size: tuple[float, float] = (0.0, 0.0)
-    open_looks: Looks | None = None
+    header_size: tuple[float, float] = (0.0, 0.0)  # width and height of the header
+    open_looks: Looks | None = None  # the looks when it is open
 
 
 class TreeAppearance:
@@ -302,21 +293,13 @@ def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
 
 
 class HiddenUpdate(NamedTuple):
-    """A buffer that one op wrote and another one reads, at least one of which is not drawn.
+    """A buffer that one op wrote and another one reads, at least one of which is not drawn."""
 
-    Attributes:
-        value: The buffer.
-        tail: The place of the op that wrote it, or of the module around that op.
-        around: The innermost scope or fold that the buffer leaves.
-        head: The place of the module around the op that reads it.
-        slot: The name of the argument that it is there.
-    """
-
-    value: ValueId
-    tail: int
-    around: int
-    head: int
-    slot: str
+    value: ValueId  # the buffer
+    tail: int  # the place of the op that wrote it, or of the module around that op
+    around: int  # the innermost scope or fold that the buffer leaves
+    head: int  # the place of the module around the op that reads it
+    slot: str  # the name of the argument that it is there
 
 
 def hidden_updates(tree: Tree) -> tuple[HiddenUpdate, ...]:

@@ -10,14 +10,7 @@ from itertools import islice
 from torchrecorder.annotations.compiled import breaks_at, kernels_of
 from torchrecorder.checks import plural
 from torchrecorder.events import (
-    COMPILED_GRAPH,
-    GradId,
-    OpId,
-    OpKind,
-    ScopeId,
-    Slot,
-    ValueId,
-    names_gradient,
+    COMPILED_GRAPH, GradId, OpId, OpKind, ScopeId, Slot, ValueId, names_gradient,
 )
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
@@ -43,9 +36,7 @@ class Facts:
     siblings may differ.
     """
 
-    def __init__(
-        self, view: View, notes: Mapping[str, tuple[str, ...]], similar: bool
-    ) -> None:
+    def __init__(self, view: View, notes: Mapping[str, tuple[str, ...]], similar: bool) -> None:
         self.view = view
         self.recording: RecordedRun = view.recording
         self.notes = notes
@@ -225,9 +216,7 @@ class Facts:
 
 
 @lru_cache(maxsize=4096)
-def _form(
-    shape: tuple[int, ...], dtype: str, device: str, kind: str, requires_grad: bool
-) -> str:
+def _form(shape: tuple[int, ...], dtype: str, device: str, kind: str, requires_grad: bool) -> str:
     texts = [f"{labels.shape(shape)} {dtype} on {device}"]
     texts += [kind] if kind not in ("Tensor", "Parameter") else []
     texts += ["requires grad"] if requires_grad else []

@@ -213,21 +213,13 @@ class TensorColumns:
 
 
 class TensorTrunk(NamedTuple):
-    """Tensors that leave a place side by side and are drawn as one line.
+    """Tensors that leave a place side by side and are drawn as one line."""
 
-    Attributes:
-        place: The box, scope or fold that they leave.
-        name: The name of their line there.
-        carried: The place that each tensor leaves, and the tensor.
-        heads: The places it goes to.
-        flow: Their kind.
-    """
-
-    place: int
-    name: str
-    carried: tuple[tuple[int, str], ...]
-    heads: tuple[int, ...]
-    flow: FlowKind = FlowKind.TENSOR
+    place: int  # the box, scope or fold that they leave
+    name: str  # the name of their line there
+    carried: tuple[tuple[int, str], ...]  # the place that each tensor leaves, and the tensor
+    heads: tuple[int, ...]  # the places it goes to
+    flow: FlowKind = FlowKind.TENSOR  # their kind
 
 
 def trunks(
@@ -279,9 +271,7 @@ def _outermost(tree: Tree, place: int, head: int) -> int:
     return [head, *(outer for outer in around if tree.places[outer].fold)][-1]
 
 
-def _is_trunk(
-    tree: Tree, place: int, flow: FlowKind, carried: Sequence[tuple[int, str]]
-) -> bool:
+def _is_trunk(tree: Tree, place: int, flow: FlowKind, carried: Sequence[tuple[int, str]]) -> bool:
     if flow is not FlowKind.TENSOR:
         return True
     if tree.places[place].fold:

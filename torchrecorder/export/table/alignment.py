@@ -10,17 +10,11 @@ from unicodedata import combining, east_asian_width
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
+    """One column of a table."""
 
-    Attributes:
-        title: Its heading.
-        cells: One text per row.
-        right: Whether its texts are right-aligned.
-    """
-
-    title: str
-    cells: Sequence[str]
-    right: bool = False
+    title: str  # its heading
+    cells: Sequence[str]  # one text per row
+    right: bool = False  # whether its texts are right-aligned
 
 
 def table(columns: Sequence[Column]) -> Iterator[str]:

@@ -10,14 +10,7 @@ from typing import Union
 
 from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.events import (
-    MODES,
-    OF_WEIGHTS,
-    STORED,
-    ModuleId,
-    OpKind,
-    Role,
-    ScopeKind,
-    ValueId,
+    MODES, OF_WEIGHTS, STORED, ModuleId, OpKind, Role, ScopeKind, ValueId,
 )
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
@@ -32,27 +25,16 @@ RowSource = Union[Scope, Op, Module]
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One line of a table.
+    """One line of a table."""
 
-    Attributes:
-        depth: The number of rows around it.
-        title: The title, ``"conv1 (Conv2d)"``.
-        ids: Ids of its scope, ops, or module that was never called.
-        inputs: Input tensors; for an op without parameters and buffers.
-        outputs: Output tensors.
-        again: Whether it is another call of modules that are listed before.
-        notes: Notes on the row.
-        last: The last of the rows that it stands for, if they can differ.
-    """
-
-    depth: int
-    title: str
-    ids: tuple[str, ...]
-    inputs: tuple[ValueId, ...] = ()
-    outputs: tuple[ValueId, ...] = ()
-    again: bool = False
-    notes: tuple[str, ...] = ()
-    last: TableRow | None = None
+    depth: int  # the number of rows around it
+    title: str  # the title, ``"conv1 (Conv2d)"``
+    ids: tuple[str, ...]  # ids of its scope, ops, or module that was never called
+    inputs: tuple[ValueId, ...] = ()  # input tensors; for an op without parameters and buffers
+    outputs: tuple[ValueId, ...] = ()  # output tensors
+    again: bool = False  # whether it is another call of modules that are listed before
+    notes: tuple[str, ...] = ()  # notes on the row
+    last: TableRow | None = None  # the last of the rows that it stands for, if they can differ
 
 
 def every_row(recording: RecordedRun, *, ops: bool = False) -> list[TableRow]:

@@ -16,21 +16,10 @@ from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
-    BUFFER_BYTES,
-    OWNED,
-    PARAMETERS,
-    PARAMETER_BYTES,
-    TRAINABLE,
+    BUFFER_BYTES, OWNED, PARAMETERS, PARAMETER_BYTES, TRAINABLE,
 )
 from torchrecorder.checks import (
-    FLAG,
-    LIST,
-    check_one,
-    number_or,
-    one_of,
-    plural,
-    suggests_names,
-    whole_number,
+    FLAG, LIST, check_one, number_or, one_of, plural, suggests_names, whole_number,
 )
 from torchrecorder.events import OF_WEIGHTS, UNFINISHED, OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded

@@ -12,14 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import (
-    BEND_COST,
-    COMPACTION_PASSES,
-    GROUP_DISTANCE,
-    MAX_BEND_EDGES,
-    MAX_PUSHES,
-    MAX_WIDENING,
-    MIN_MOVE,
-    SEPARATION,
+    BEND_COST, COMPACTION_PASSES, GROUP_DISTANCE, MAX_BEND_EDGES, MAX_PUSHES, MAX_WIDENING,
+    MIN_MOVE, SEPARATION,
 )
 from torchrecorder.layout.layered.equal_branches import EqualBranches
 

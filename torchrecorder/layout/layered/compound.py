@@ -11,11 +11,7 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.coordinate_assignment import CrossCoordinates
 from torchrecorder.layout.layered.positions import (
-    BranchPath,
-    Frame,
-    HeaderSpace,
-    PlacedScope,
-    PlanePoint,
+    BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
 )
 from torchrecorder.layout.layered.constants import BORDER_MARGIN, PAD, TRACK_MARGIN
 from torchrecorder.layout.layered.tracks import NetExtent, height, pitch, tracks

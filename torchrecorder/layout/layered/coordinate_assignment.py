@@ -10,15 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from torchrecorder.layout.layered.layering import BoxPair
 from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
 from torchrecorder.layout.layered.constants import (
-    BEND_WEIGHT,
-    LANE_PITCH,
-    LONG_WEIGHT,
-    MAX_LANES_WIDTH,
-    MAX_PORT_OFFSET,
-    PAD,
-    SIDE_WEIGHT,
-    STRAIGHT_WEIGHT,
-    THROUGH_WEIGHT,
+    BEND_WEIGHT, LANE_PITCH, LONG_WEIGHT, MAX_LANES_WIDTH, MAX_PORT_OFFSET, PAD, SIDE_WEIGHT,
+    STRAIGHT_WEIGHT, THROUGH_WEIGHT,
 )
 from torchrecorder.layout.layered.tracks import slots
 from torchrecorder.layout.layered.ports import OUTSIDE, End

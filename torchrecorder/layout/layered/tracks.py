@@ -6,17 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import (
-    ARROW_MARGIN,
-    LAYER_GAP,
-    MAX_PORT_OFFSET,
-    MAX_TRACKS_HEIGHT,
-    MIN_MOVE,
-    MIN_PORT_PITCH,
-    PORT_MARGIN,
-    PORT_PITCH,
-    STRAIGHT_TOLERANCE,
-    TRACK_MARGIN,
-    TRACK_PITCH,
+    ARROW_MARGIN, LAYER_GAP, MAX_PORT_OFFSET, MAX_TRACKS_HEIGHT, MIN_MOVE, MIN_PORT_PITCH,
+    PORT_MARGIN, PORT_PITCH, STRAIGHT_TOLERANCE, TRACK_MARGIN, TRACK_PITCH,
 )
 
 

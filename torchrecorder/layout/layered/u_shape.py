@@ -15,11 +15,7 @@ from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITC
 from torchrecorder.layout.layered.cuts import TOLERANCE
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.positions import (
-    BranchPath,
-    Frame,
-    HeaderSpace,
-    PlacedScope,
-    PlanePoint,
+    BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
 )
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
 

@@ -38,7 +38,11 @@ class Equal:
         self.items = items
         self.keys = keys
         self.worth = worth
-        self.connections = Connections(items)
+
+    @cached_property
+    def connections(self) -> Connections:
+        """The arrows into and out of siblings."""
+        return Connections(self.items)
 
     def alike(self, first: str, second: str) -> bool:
         """Whether two items show the same boxes and clusters."""

@@ -57,10 +57,10 @@ class SiblingRows:
 
         *grouped* is what is in a group; that of later groups is added.
         """
-        own = self._own_sources()
         for group in groups:
             grouped.update(group)
             yield group
+            own = self._own_sources()
             for sources in own.read_alike(group) if own else ():
                 if grouped.isdisjoint(self._within(sources, group[0])):
                     grouped.update(sources)
