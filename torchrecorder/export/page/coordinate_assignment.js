@@ -43,6 +43,16 @@ const createCoordinateAssignment = constants => {
       Math.min(middle, center + room - after * apart));
     const found = [];
     order.forEach((number, place) => { found[number] = middle + (place - nearest) * apart; });
+    for (const sign of [-1, 1]) {
+      let at = sign * found[order[places[0]]];
+      for (let place = places[0] + sign; place in order; place += sign) {
+        const straightOn = sign * wanted[order[place]], here = sign * found[order[place]];
+        if (at + MIN_PORT_PITCH <= straightOn && straightOn <= here) {
+          found[order[place]] = wanted[order[place]];
+        }
+        at = sign * found[order[place]];
+      }
+    }
     return found;
   }
 
