@@ -193,7 +193,8 @@ def test_many_inputs_enter_a_module_alike(flat: Any, direction: str) -> None:
     """With the module open, and closed."""
     items = [Item(f"x{at}", -1, 90.0, 20.0, first=True) for at in range(5)]
     items += [Item("module", -1, 60.0, 30.0, (50.0, 12.0)), Item("op", 5, 60.0, 20.0)]
-    planned = plan(items, [Link(at, 6, "v") for at in range(5)], direction)  # type: ignore[arg-type]
+    links = [Link(at, 6, "v") for at in range(5)]
+    planned = plan(items, links, direction)  # type: ignore[arg-type]
     for opened in ([5], []):
         assert_equal_places(flat, planned, opened)
 
