@@ -76,16 +76,18 @@ def test_tracks_are_the_same_further_right(found: list[list[int]], far: int) -> 
 def test_lines_meet_a_side_in_their_order(
     wanted: list[float], center: float, width: float
 ) -> None:
-    """Inside of it, and equally far from each other unless all of them come straight."""
+    """Inside of it, and equally far from each other unless some of them come straight."""
     found = slots(wanted, center, width)
     room = max(width / 2 - PORT_MARGIN, 1.0) + 1e-6
     assert all(abs(at - center) <= room for at in found)
     order = sorted(range(len(wanted)), key=lambda number: (wanted[number], number))
     places = [found[number] for number in order]
     assert places == sorted(places)
-    if found != wanted and len(found) > 1:
+    bent = {here for here, at in zip(found, wanted) if abs(here - at) > 1e-9}
+    if bent and len(found) > 1:
         apart = [after - before for before, after in pairwise(places)]
-        assert min(apart) > 0 and max(apart) == pytest.approx(min(apart))
+        assert min(apart) > 0
+        assert max(apart) == pytest.approx(min(apart)) or len(bent) < len(found)
 
 
 def test_lines_that_can_come_straight_do() -> None:
@@ -101,6 +103,15 @@ def test_lines_that_can_come_straight_do() -> None:
         20.0 - PORT_MARGIN,
     ]
     assert slots([PORT_MARGIN - 20.5, 20.5 - PORT_MARGIN], 0.0, 40.0)[1] < 20.0 - PORT_MARGIN
+
+
+def test_lines_beside_one_that_comes_straight_come_straight_where_they_are_apart() -> None:
+    """On both sides of it, as far as the others still have their places; the rest keep theirs."""
+    assert slots([0.0, 9.0, 90.0], 0.0, 100.0) == [0.0, 9.0, 24.0]
+    assert slots([-90.0, -9.0, 0.0], 0.0, 100.0) == [-24.0, -9.0, 0.0]
+    assert slots([0.0, 9.0, 17.0, 90.0], 0.0, 100.0) == [0.0, 9.0, 17.0, 36.0]
+    assert slots([0.0, 7.5, 90.0], 0.0, 100.0) == [0.0, 12.0, 24.0]
+    assert slots([0.0, 13.0, 90.0], 0.0, 100.0) == [0.0, 12.0, 24.0]
 
 
 steps = st.lists(st.tuples(st.booleans(), st.integers(-9, 9)), max_size=12)

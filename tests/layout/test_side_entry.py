@@ -20,6 +20,8 @@ CIRCLE = PlacedBox(0, 40.0, 100.0, 20.0, 20.0, False)
 MAIN = ((50.0, 60.0), (50.0, 85.0), (46.0, 85.0), (46.0, 100.0))
 ASIDE = ((50.0, 0.0), (50.0, 10.0), (90.0, 10.0), (90.0, 90.0), (54.0, 90.0), (54.0, 100.0))
 
+BETWEEN = PlacedBox(2, 71.0, 98.0, 2.0, 4.0, False)
+"""A box right beside the circle, above a line that enters it at its side."""
 
 Ways = list[tuple[tuple[float, float], ...]]
 
@@ -55,7 +57,7 @@ def test_the_other_line_is_straight_then() -> None:
 )
 def test_nothing_is_crossed(box: PlacedBox) -> None:
     """All stays as it is where something is in the way; a frame around the circle is not."""
-    assert entered(box) == [MAIN, ASIDE]
+    assert entered(box, BETWEEN) == [MAIN, ASIDE]
     assert entered(PlacedBox(2, 0.0, 0.0, 200.0, 200.0, True)) == entered()
 
 
@@ -80,12 +82,12 @@ def test_lines_keep_their_distance(left: float, top: float, free: bool, side: in
             (512.0, 256.0),
             *((0.0, float(down)) for down in range(0, 2 * int(CELL_SIZE), 4)),
         ):
-            ends = [way[-1] for way in entered(box, by=by)]
+            ends = [way[-1] for way in entered(box, BETWEEN, by=by)]
             assert ends == ([(50.0, 100.0), (60.0, 110.0)] if free else [MAIN[-1], ASIDE[-1]])
     else:
         mirrored = [tuple((100 - x, y) for x, y in way) for way in (MAIN, ASIDE)]
-        box = box._replace(x=100 - box.x - box.width)
-        ways = side_entries(mirrored, ["a", "b"], {0: CIRCLE, 1: CIRCLE}, [CIRCLE, box], True)
+        boxes = [each._replace(x=100 - each.x - each.width) for each in (box, BETWEEN)]
+        ways = side_entries(mirrored, ["a", "b"], {0: CIRCLE, 1: CIRCLE}, [CIRCLE, *boxes], True)
         assert (ways[1][-1] == (40.0, 110.0)) == free
 
 
@@ -209,3 +211,37 @@ def test_a_box_beside_a_circle_is_in_the_way(high: float) -> None:
         ends = {0: CIRCLE, 1: CIRCLE}
         assert side_entries([MAIN, aside], ["a", "b"], ends, [CIRCLE, box], True)[1] == aside
         assert side_entries([MAIN, aside], ["a", "b"], ends, [CIRCLE], True)[1] != aside
+
+
+NEAR = ((90.0, 60.0), (90.0, 90.0), (54.0, 90.0), (54.0, 100.0))
+"""A line from the layer before the circle, beside `MAIN`."""
+
+BELOW = PlacedBox(1, 78.0, 100.0, 40.0, 30.0, False)
+"""A box below the place where it begins."""
+
+
+def both(main: Any, near: Any, *boxes: PlacedBox) -> Ways:
+    """The ways of two lines into a circle, in this order."""
+    circles = {0: CIRCLE, 1: CIRCLE}
+    return side_entries([main, near], ["a", "b"], circles, [CIRCLE, *boxes], True)
+
+
+@pytest.mark.parametrize("swap", [True, False])
+def test_a_line_that_cannot_come_down_turns_beside_the_circle(swap: bool) -> None:
+    """If the other line is straight then."""
+    found = both(NEAR, MAIN, BELOW)[::-1] if swap else both(MAIN, NEAR, BELOW)
+    assert found == [
+        ((50.0, 60.0), (50.0, 100.0)),
+        (*NEAR[:2], (72.0, 90.0), (72.0, 110.0), (60.0, 110.0)),
+    ]
+
+
+def test_a_line_does_not_turn_beside_the_circle_for_nothing() -> None:
+    """The other one has bends anyway, something is there, or it begins close by."""
+    bent = ((20.0, 60.0), (20.0, 85.0), (46.0, 85.0), (46.0, 100.0))
+    beside = PlacedBox(1, 0.0, 100.0, 35.0, 30.0, False)
+    assert both(bent, NEAR, BELOW, beside) == [bent, NEAR]
+    wide = BELOW._replace(x=70.0)
+    assert both(MAIN, NEAR, wide) == [MAIN, NEAR]
+    close = tuple((min(x, 80.0), y) for x, y in NEAR)
+    assert both(MAIN, close, BELOW) == [MAIN, close]

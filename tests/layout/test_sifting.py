@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,9 @@ from tests.layout.test_nested import SOME
 from tests.work import growth
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.ordering import Grid
+from torchrecorder.layout.layered.plan import _across
+from torchrecorder.layout.layered.port_order import PortGroup
+from torchrecorder.layout.layered.scope_layout import ScopeLayout
 from torchrecorder.layout.layered.sifting import PortOrder, _Sifting, sifted
 
 HEADER = (50.0, 12.0)
@@ -193,3 +198,45 @@ def test_equal_steps_look_equal() -> None:
             middle = boxes[piece.head].x + boxes[piece.head].width / 2
             sides.add(piece.points[-1][0] > middle)
     assert sides == {True}
+
+
+def test_outputs_keep_their_places_where_another_order_has_as_many_crossings() -> None:
+    """Here a line to the second row would cross what runs beside the module twice."""
+    given_ = grid([0, 0, 1, 1, 1, 2, 2], [(0, 2), (0, 4), (1, 3), (2, 5), (3, 6)])
+    given_.inputs = [0, 1]
+    groups = [PortGroup(0, True, ((0, (2, 5)), (1, (4,))))]
+    layout = cast(ScopeLayout, SimpleNamespace(grid=given_, port_groups=groups))
+    at = [20.0, 60.0, 0.0, 60.0, 120.0, 0.0, 60.0]
+    found = _across(layout, at, {0: ((1, 0), ())})
+    assert found[2] < found[3] < found[4]
+    given_.edges[3:] = []  # without the second row
+    groups[:] = [PortGroup(0, True, ((0, (2,)), (1, (4,))))]
+    found = _across(layout, at, {0: ((1, 0), ())})
+    assert found[4] < found[3] < found[2]
+
+
+def module_with_outputs(count: int) -> tuple[list[Item], list[Link]]:
+    """A module whose outputs leave it in the reverse of their order, and fill two rows."""
+    items = [Item("module", -1, 60, 30, HEADER), Item("makes", 0, 400, 20)]
+    items += [Item(f"step{number}", 0, 40, 20) for number in range(count)]
+    items += [Item("ends", 0, 400, 20), *(Item(f"y{at}", -1, 40, 20) for at in range(count))]
+    links = [Link(1, 2 + at, f"x{at}") for at in range(count)]
+    for at in range(count):
+        links += [Link(2 + at, 2 + count, "z"), Link(2 + at, len(items) - 1 - at, "y")]
+    return items, links
+
+
+def test_outputs_in_two_rows_are_in_the_order_in_which_they_leave_the_module() -> None:
+    """No line of one crosses that of another on its way to the second row."""
+    items, links = module_with_outputs(8)
+    picture = place(plan(items, links))
+    placed = {box.item: box for box in picture.boxes}
+    outputs = range(len(items) - 8, len(items))
+    assert len({placed[item].y for item in outputs}) == 2
+    ways = [section.points for section in picture.sections if section.scope < 0]
+    level = [(a, b, way) for way in ways for a, b in zip(way, way[1:]) if a[1] == b[1]]
+    upright = [(a, b, way) for way in ways for a, b in zip(way, way[1:]) if a[0] == b[0]]
+    assert not any(
+        way is not other and min(a[0], b[0]) < x < max(a[0], b[0]) and top < a[1] < end
+        for a, b, way in level for (x, top), (_, end), other in upright
+    )

@@ -13,7 +13,7 @@ import pytest
 from tests.layout.test_column_parts import cut
 from tests.layout.test_settled import box
 from tests.layout.test_side_entry import CIRCLE, MAIN
-from tests.layout.test_steps import ENTRY, EXIT, net
+from tests.layout.test_steps import groups, net
 from tests.layout.test_u_shape import drawn, u_net
 from torchrecorder.layout import engine, fonts
 from torchrecorder.layout.engine import Job
@@ -36,7 +36,6 @@ from torchrecorder.layout.layered.place import (
     Sheet,
     _Placing,
 )
-from torchrecorder.layout.layered.port_order import port_groups
 from torchrecorder.layout.layered.ports import OUTSIDE, End, scope_nets
 from torchrecorder.layout.layered.positions import BranchPath, Frame, HeaderSpace, PlacedScope
 from torchrecorder.layout.layered.scope_layout import MAX_PASSED, ScopeLayout
@@ -197,15 +196,15 @@ def test_what_runs_the_other_way_is_mirrored(one: str, other: str) -> None:
 def test_what_two_boxes_read_is_in_no_order_of_ports() -> None:
     """Other boxes beside them may change places."""
     nets = [net((0, 0), (1, 0), (2, 0)), net((0, 1), (3, 0)), net((0, 2), (4, 0))]
-    (found,) = port_groups(nets, [0, 1, 1, 1, 1], ENTRY, EXIT)
-    assert (found.child, found.exits, found.ends) == (0, True, ((1, 3), (2, 4)))
+    (found,) = groups(nets)
+    assert (found.child, found.exits, found.ends) == (0, True, ((1, (3,)), (2, (4,))))
 
 
 def test_boxes_that_read_something_else_keep_their_places() -> None:
     """They stand below that."""
     nets = [net((OUTSIDE, 0), (0, 0)), net((OUTSIDE, 1), (1, 0)),
             net((0, 0), (2, 0)), net((1, 0), (2, 1))]  # fmt: skip
-    assert port_groups(nets, [0, 0, 1], ENTRY, EXIT) == []
+    assert groups(nets) == []
 
 
 def test_scopes_that_differ_do_not_share_a_layout() -> None:

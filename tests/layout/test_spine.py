@@ -149,3 +149,30 @@ def test_many_lines_share_a_side_that_has_no_room_for_a_straight_one() -> None:
     """They are as far apart as they can be."""
     places = slots([50.0, 90.0, 100.0, 110.0], 50.0, 42.0)
     assert places == pytest.approx([35.0, 45.0, 55.0, 65.0])
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_many_inputs_of_a_module_stand_on_both_sides_of_its_entries(count: int) -> None:
+    """The line in their middle is straight, whichever of them came first."""
+    items = [Item(f"x{at}", -1, 90, 20, first=True) for at in range(count)]
+    items += [Item("module", -1, 60, 30, HEADER), Item("op", count, 60, 20)]
+    links = [Link(at, count + 1, "v") for at in range(count)]
+    picture = place(plan(items, links))
+    boxes = {box.item: box for box in picture.boxes}
+    straight = [
+        section.tail for section in picture.sections
+        if section.scope < 0 and len({x for x, _ in section.points}) == 1
+    ]
+    order = sorted(range(count), key=lambda item: boxes[item].x)
+    assert straight == [order[count // 2]]
+
+
+def test_sources_beside_the_main_flow_do_not_move_a_module_that_is_open() -> None:
+    """However many they are: the line of what runs is straight through it."""
+    items = [Item("x", -1, 40, 20, first=True), Item("op", -1, 60, 20)]
+    items += [Item("source", -1, 60, 20) for _ in range(4)]
+    items += [Item("module", -1, 60, 30, HEADER), Item("op", 6, 60, 20)]
+    links = [Link(0, 1, "v"), *(Link(at, 7, "v") for at in range(2, 6)), Link(1, 7, "v")]
+    picture = place(plan(items, links))
+    ways = [section.points for section in picture.sections if section.tail == 1]
+    assert ways and all(len({x for x, _ in way}) == 1 for way in ways)

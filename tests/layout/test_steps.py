@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,33 +66,42 @@ def net(source: tuple[int, int], *sinks: tuple[int, int]) -> Net:
     return Net(End(*source), [End(*sink) for sink in sinks])
 
 
+def groups(nets: Sequence[Net], *between: Sequence[int]) -> list[PortGroup]:
+    """The port groups of a scope; *between* are the nodes on the way of the first nets."""
+    return port_groups(nets, ENTRY, EXIT, [*between, *[()] * (len(nets) - len(between))])
+
+
 def test_boxes_with_one_line_are_loose() -> None:
-    """Two outputs of one module, right below it, may change places; so may two inputs."""
-    nets = [net((0, 1), (1, 0)), net((0, 0), (2, 0))]
-    (found,) = port_groups(nets, [0, 1, 1], ENTRY, EXIT)
-    assert (found.child, found.exits, found.ends) == (0, True, ((1, 1), (0, 2)))
-    nets = [net((0, 0), (2, 1)), net((1, 0), (2, 0))]
-    (found,) = port_groups(nets, [0, 0, 1], ENTRY, EXIT)
-    assert (found.child, found.exits, found.ends) == (2, False, ((1, 0), (0, 1)))
+    """Two outputs of one module may change places; so may two inputs."""
+    (found,) = groups([net((0, 1), (1, 0)), net((0, 0), (2, 0))])
+    assert (found.child, found.exits, found.ends) == (0, True, ((1, (1,)), (0, (2,))))
+    (found,) = groups([net((0, 0), (2, 1)), net((1, 0), (2, 0))])
+    assert (found.child, found.exits, found.ends) == (2, False, ((1, (0,)), (0, (1,))))
+
+
+def test_lines_to_loose_boxes_are_loose() -> None:
+    """From the module on, in each layer that they pass."""
+    (found,) = groups([net((0, 1), (1, 0)), net((0, 0), (2, 0))], [30, 31])
+    assert found.ends == ((1, (30, 31, 1)), (0, (2,)))
+    (found,) = groups([net((0, 0), (2, 1)), net((1, 0), (2, 0))], [30, 31])
+    assert found.ends == ((1, (31, 30, 0)), (0, (1,)))
 
 
 def test_ports_of_a_scope_with_one_line_are_loose() -> None:
-    """Those that lead to one module in the first row, and those that come from one in the last."""
+    """Those that lead to one module, and those that come from one."""
     nets = [net((OUTSIDE, 2), (0, 1)), net((OUTSIDE, 0), (0, 0)), net((0, 0), (1, 0)),
             net((1, 1), (OUTSIDE, 0)), net((1, 0), (OUTSIDE, 2))]  # fmt: skip
-    first, last = port_groups(nets, [0, 1], ENTRY, EXIT)
-    assert (first.child, first.exits, first.ends) == (0, False, ((1, 12), (0, 10)))
-    assert (last.child, last.exits, last.ends) == (1, True, ((1, 20), (0, 22)))
+    first, last = groups(nets)
+    assert (first.child, first.exits, first.ends) == (0, False, ((1, (12,)), (0, (10,))))
+    assert (last.child, last.exits, last.ends) == (1, True, ((1, (20,)), (0, (22,))))
 
 
 @pytest.mark.parametrize("nets", [
     [net((OUTSIDE, 0), (0, 0), (1, 0)), net((OUTSIDE, 1), (0, 1))],  # one leads to two modules
-    [net((OUTSIDE, 0), (1, 0)), net((OUTSIDE, 1), (1, 1))],  # past the first row
-    [net((0, 0), (OUTSIDE, 0)), net((0, 1), (OUTSIDE, 1))],  # past the last one
     [net((OUTSIDE, 0), (OUTSIDE, 0)), net((OUTSIDE, 1), (OUTSIDE, 1))],  # through the scope
 ])
 def test_other_ports_of_a_scope_keep_their_places(nets: list[Net]) -> None:
-    assert port_groups(nets, [0, 1], ENTRY, EXIT) == []
+    assert groups(nets) == []
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -111,32 +122,39 @@ def test_inputs_are_in_the_order_of_what_reads_them_inside(depth: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nets", "row"),
+    ("nets", "between"),
     [
-        ([net((0, 0), (1, 0))], [0, 1, 1]),  # only one
-        ([net((0, 0), (1, 0)), net((0, 1), (2, 0))], [0, 1, 2]),  # not in the next layer
-        ([net((0, 0), (1, 0), (2, 0)), net((0, 1), (2, 1))], [0, 1, 1]),  # one tensor to both
-        ([net((0, 0), (1, 0)), net((0, 1), (2, 0)), net((2, 0), (1, 1))], [0, 1, 1]),
-        ([net((0, 0), (1, 0)), net((0, 1), (2, 0)), net((1, 0), (OUTSIDE, 0))], [0, 1, 1]),
-        ([net((OUTSIDE, 0), (1, 0)), net((OUTSIDE, 1), (2, 0))], [0, 0, 0]),
-        ([net((0, 0), (2, 0)), net((1, 0), (2, 1)), net((1, 1), (3, 0))], [0, 0, 1, 1]),
+        ([net((0, 0), (1, 0))], []),  # only one
+        ([net((0, 0), (1, 0)), net((0, 1), (2, 0))], [~0]),  # one in a lane
+        ([net((0, 0), (1, 0), (2, 0)), net((0, 1), (2, 1))], []),  # one tensor to both
+        ([net((0, 0), (1, 0)), net((0, 1), (2, 0)), net((2, 0), (1, 1))], []),
+        ([net((0, 0), (1, 0)), net((0, 1), (2, 0)), net((1, 0), (OUTSIDE, 0))], []),
+        ([net((OUTSIDE, 0), (1, 0)), net((OUTSIDE, 1), (2, 0))], []),
+        ([net((0, 0), (2, 0)), net((1, 0), (2, 1)), net((1, 1), (3, 0))], []),
     ],
 )
-def test_other_boxes_are_not_loose(nets: list[Net], row: list[int]) -> None:
-    """A second line holds a box, another layer too, and so does being alone."""
-    assert port_groups(nets, row, ENTRY, EXIT) == []
+def test_other_boxes_are_not_loose(nets: list[Net], between: list[int]) -> None:
+    """A second line holds a box, a lane too, and so does being alone."""
+    assert groups(nets, between) == []
 
 
 def test_loose_boxes_take_each_others_places_in_the_order_of_ports() -> None:
     """The places stay; the boxes on them change, and nothing else moves."""
     nets = [net((0, 1), (1, 0)), net((0, 0), (2, 0)), net((0, 2), (3, 0))]
-    (found,) = port_groups(nets, [0, 1, 1, 1], ENTRY, EXIT)
+    (found,) = groups(nets)
     assert in_order([50.0, 10.0, 40.0, 80.0], found, [5.0, 90.0, 30.0]) == [50.0, 80.0, 10.0, 40.0]
+
+
+def test_lines_past_loose_boxes_take_their_places_too() -> None:
+    """In each layer for itself: one line goes on where another ends."""
+    group = PortGroup(0, True, ((0, (1, 2)), (1, (3,)), (2, (4, 5))))
+    at = [0.0, 40.0, 90.0, 10.0, 70.0, 20.0]
+    assert in_order(at, group, [9.0, 5.0, 1.0]) == [0.0, 70.0, 90.0, 40.0, 10.0, 20.0]
 
 
 def test_ports_at_one_place_are_in_their_own_order() -> None:
     """Whatever boxes they are joined to."""
-    ends = ((0, 1), (1, 0), (2, 2))
+    ends = ((0, (1,)), (1, (0,)), (2, (2,)))
     found = in_order([10.0, 20.0, 30.0], PortGroup(3, True, ends), [5.0, 5.0, 5.0])
     assert found == [20.0, 10.0, 30.0]
 

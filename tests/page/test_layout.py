@@ -189,6 +189,17 @@ def test_page_and_figure_have_everything_in_one_place(
 
 
 @pytest.mark.parametrize("direction", ["TB", "LR"])
+def test_many_inputs_enter_a_module_alike(flat: Any, direction: str) -> None:
+    """With the module open, and closed."""
+    items = [Item(f"x{at}", -1, 90.0, 20.0, first=True) for at in range(5)]
+    items += [Item("module", -1, 60.0, 30.0, (50.0, 12.0)), Item("op", 5, 60.0, 20.0)]
+    links = [Link(at, 6, "v") for at in range(5)]
+    planned = plan(items, links, direction)  # type: ignore[arg-type]
+    for opened in ([5], []):
+        assert_equal_places(flat, planned, opened)
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR"])
 def test_forks_and_joins_of_equal_branches_are_centered_alike(flat: Any, direction: str) -> None:
     """With all open, and some of it."""
     centered = 0

@@ -43,6 +43,16 @@ const createCoordinateAssignment = constants => {
       Math.min(middle, center + room - after * apart));
     const found = [];
     order.forEach((number, place) => { found[number] = middle + (place - nearest) * apart; });
+    for (const sign of [-1, 1]) {
+      let at = sign * found[order[places[0]]];
+      for (let place = places[0] + sign; place in order; place += sign) {
+        const straightOn = sign * wanted[order[place]], here = sign * found[order[place]];
+        if (at + MIN_PORT_PITCH <= straightOn && straightOn <= here) {
+          found[order[place]] = wanted[order[place]];
+        }
+        at = sign * found[order[place]];
+      }
+    }
     return found;
   }
 
@@ -79,7 +89,7 @@ const createCoordinateAssignment = constants => {
       const each = inner.get(child);
       return [child, each ? (exits ? each.exits : each.entries)[port] - anchors[child] : 0];
     };
-    const [aside, bends] = pairsAside(trunks, children);
+    const [aside, bends] = pairsAside(trunks, children, inner);
     const segments = weighed(
       trunks.flatMap((trunk, net) => segmentsOf(trunk, body[net], fixedTo, bends)), aside);
     const entry = children.length, leave = entry + template.entries.length;
@@ -136,10 +146,11 @@ const createCoordinateAssignment = constants => {
 
   // Pairs of a source and a child that reads it together with something else: data, if the source
   // has none; a line that comes from further, the first of several sources, or a child on a longer
-  // path. Pairs of a source and a child that makes something else of its data, such as a mask, if
+  // path. But if an open child, which has the places of its entries, reads only sources, these are
+  // alike. Pairs of a source and a child that makes something else of its data, such as a mask, if
   // another child makes data of them. Also the weights of bends, of lines from sources without data
   // and from the data beside them.
-  function pairsAside(trunks, children) {
+  function pairsAside(trunks, children, opened) {
     const pairs = new Map();
     for (const [[source], , branches, side = 0] of trunks) {
       for (const [[sink]] of branches) {
@@ -164,9 +175,11 @@ const createCoordinateAssignment = constants => {
       if (forks.has(source) && masks.has(sink)) found.add(`${source},${sink}`);
     }
     const main = new Set(rest.filter(([source]) => !idle(source)).map(([, sink]) => sink));
+    const alike = new Set([...opened.keys()].filter(sink => !main.has(sink)));
     for (const [source, sink] of rest) {
       const shorter = idle(source) || depth.get(source) + 1 < depth.get(sink);
-      if (shorter && main.has(sink) && sink !== OUTSIDE) found.add(`${source},${sink}`);
+      const joins = main.has(sink) && sink !== OUTSIDE && !alike.has(sink);
+      if (shorter && joins) found.add(`${source},${sink}`);
       main.add(sink);
     }
     const crowded = new Set(light.map(([, sink]) => sink));

@@ -5,7 +5,7 @@ The page has the same code in ``coordinate_assignment.js``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from torchrecorder.layout.layered.layering import BoxPair
 from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
@@ -37,7 +37,7 @@ class CrossCoordinates:
         self, template: Template, inner: Mapping[int, PlacedScope], space: HeaderSpace
     ) -> None:
         self.template, self.inner = template, inner
-        self.aside, self.bends = _aside(template)
+        self.aside, self.bends = _aside(template, inner)
         self.size = [(closed.width, closed.height) for closed in template.children]
         anchors = [closed.width / 2 for closed in template.children]
         for child, item in inner.items():
@@ -215,9 +215,12 @@ class CrossCoordinates:
         return near[0] if near else sum(found) / len(found)
 
 
-def _aside(template: Template) -> tuple[set[BoxPair], dict[BoxPair, float]]:
+def _aside(
+    template: Template, opened: Collection[int] = ()
+) -> tuple[set[BoxPair], dict[BoxPair, float]]:
     """Pairs of a source and a child that reads it together with something else: data, if the source
     has none; an edge from further away, the first of several sources, or a child on a longer path.
+    But if an open child, which has the places of its entries, reads only sources, these are alike.
     Pairs of a source and a child that makes something else of its data, such as a mask, if another
     child makes data of them.
 
@@ -241,13 +244,14 @@ def _aside(template: Template) -> tuple[set[BoxPair], dict[BoxPair, float]]:
     pairs = [pair for pair in side if pair not in bends]
     depth = _depths(template, pairs)
     main = {sink for source, sink in pairs if source not in idle}
+    alike = {*opened} - main
     carry = {source for (source, _), is_side in side.items() if not is_side}
     masks = {source for source, _ in side} - carry
     forks = {source for source, sink in data if sink in carry}
     found = {(source, sink) for source, sink in data if source in forks and sink in masks}
     found.update(bends)
     for source, sink in pairs:
-        if sink != OUTSIDE and sink in main:
+        if sink != OUTSIDE and sink in main and sink not in alike:
             if source in idle or depth[source] + 1 < depth[sink]:
                 found.add((source, sink))
         main.add(sink)

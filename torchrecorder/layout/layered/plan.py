@@ -13,7 +13,7 @@ from torchrecorder.layout.layered.equal_branches import structures
 from torchrecorder.layout.layered.items import Item, Link
 from torchrecorder.layout.layered.port_order import in_order
 from torchrecorder.layout.layered.ports import Carried, ScopeNets, scope_nets
-from torchrecorder.layout.layered.sifting import sifted
+from torchrecorder.layout.layered.sifting import PortOrder, crossings, sifted
 from torchrecorder.layout.layered.template import Template
 
 Direction = Literal["TB", "LR", "BT", "RL"]
@@ -100,7 +100,6 @@ def _templates(
     """The templates of all scopes, inner ones first. *number* has indices of layouts at first, and
     of templates at the end."""
     known: dict[object, int] = {}
-    moved: dict[object, list[float]] = {}
     templates: list[Template] = []
     for scope in sorted(scopes, reverse=True):
         layout = layouts[number[scope + 1]]
@@ -109,21 +108,24 @@ def _templates(
             child: (_order(templates[inner].exits), _order(templates[inner].entries))
             for child, inner in enumerate(inside) if inner >= 0
         }
-        key: list[object] = [number[scope + 1], tuple(orders.items())]
-        if tuple(key) not in moved:
-            moved[tuple(key)] = sifted(layout.grid, places[number[scope + 1]], orders)
-        across = moved[tuple(key)]
-        for item in layout.port_groups:
-            inner = inside[item.child]
-            if inner >= 0:
-                ports = templates[inner].exits if item.exits else templates[inner].entries
-                across = in_order(across, item, ports)
-                key += [across[box] for _, box in item.ends]
-        seat = known.setdefault(tuple(key), len(templates))
-        if seat == len(templates):
-            templates.append(layout.template(across))
-        number[scope + 1] = seat
+        key = number[scope + 1], tuple(orders.items())
+        if key not in known:
+            known[key] = len(templates)
+            templates.append(layout.template(_across(layout, places[key[0]], orders)))
+        number[scope + 1] = known[key]
     return tuple(templates)
+
+
+def _across(layout: ScopeLayout, places: Sequence[float], orders: PortOrder) -> list[float]:
+    """The positions of all nodes for the *orders* of the ports at open children; *places* are those
+    with all children closed."""
+    across = sifted(layout.grid, places, orders)
+    for group in layout.port_groups:
+        if group.child in orders:
+            exits, entries = orders[group.child]
+            ordered = in_order(across, group, exits if group.exits else entries)
+            across = min(across, ordered, key=lambda at: crossings(layout.grid, at, orders))
+    return across
 
 
 def _order(places: Sequence[float]) -> tuple[int, ...]:

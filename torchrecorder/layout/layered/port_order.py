@@ -2,45 +2,51 @@
 
 Each scope is laid out with its children closed, before the positions of ports at an open child are
 known. When they are known, boxes without other connections, mostly inputs and outputs, are
-reordered. So are the ports of a scope that are connected to a single child inside.
+reordered, with the edges that pass layers on the way to them. So are the ports of a scope that are
+connected to a single child inside.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Net
 
 
 class PortGroup(NamedTuple):
-    """Boxes, or ports of the scope, that are connected to one child only, in an adjacent layer.
+    """Boxes, or ports of the scope, that are connected to one child only.
 
     Attributes:
         child: The child.
         exits: Whether they read outputs of the child; else they feed it.
-        ends: For each box the port of the child, and the node of the box in the grid.
+        ends: For each box the port of the child, and the nodes of its edge and of itself in the
+            grid, one in each layer from the child to the box.
     """
 
     child: int
     exits: bool
-    ends: tuple[tuple[int, int], ...]
+    ends: tuple[tuple[int, tuple[int, ...]], ...]
 
 
 def port_groups(
-    nets: Sequence[Net], row: Sequence[int], entry: Sequence[int], exit: Sequence[int]
+    nets: Sequence[Net],
+    entry: Sequence[int],
+    exit: Sequence[int],
+    between: Sequence[Sequence[int]],
 ) -> list[PortGroup]:
     """The port groups of a scope: at least two boxes at one child.
 
-    *row* is the layer of each child; *entry* and *exit* are the nodes of the ports of the scope.
+    *entry* and *exit* are the nodes of the ports of the scope; *between* are the dummy nodes on the
+    way of each net to its first sink.
     """
     read: Counter[int] = Counter()
     made: Counter[int] = Counter()
     for net in nets:
         made[net.source.child] += len(net.sinks)
         read.update(sink.child for sink in net.sinks)
-    rows = max(row, default=-1) + 1
 
     def only_reads(end: End) -> bool:
         return end.child == OUTSIDE or read[end.child] == 1 and not made[end.child]
@@ -48,19 +54,17 @@ def port_groups(
     def only_feeds(end: End) -> bool:
         return end.child == OUTSIDE or made[end.child] == 1 and not read[end.child]
 
-    found: dict[tuple[int, bool], list[tuple[int, int]]] = {}
-    for net in nets:
-        source, sink = net.source, net.sinks[0]
-        enters, exits = source.child == OUTSIDE, sink.child == OUTSIDE
-        begin, end = -1 if enters else row[source.child], rows if exits else row[sink.child]
-        if len(net.sinks) > 1 or end != begin + 1:
+    found: dict[tuple[int, bool], list[tuple[int, tuple[int, ...]]]] = {}
+    for (source, (sink, *others), _), passed in zip(nets, between):
+        if others or any(node < 0 for node in passed):  # in a lane
             continue
+        enters, exits = source.child == OUTSIDE, sink.child == OUTSIDE
         if only_reads(sink) and not enters:
-            node = exit[sink.port] if exits else sink.child
-            found.setdefault((source.child, True), []).append((source.port, node))
+            way = (*passed, exit[sink.port] if exits else sink.child)
+            found.setdefault((source.child, True), []).append((source.port, way))
         elif only_feeds(source) and not exits:
-            node = entry[source.port] if enters else source.child
-            found.setdefault((sink.child, False), []).append((sink.port, node))
+            way = (*reversed(passed), entry[source.port] if enters else source.child)
+            found.setdefault((sink.child, False), []).append((sink.port, way))
     return [
         PortGroup(child, exits, tuple(ends))
         for (child, exits), ends in found.items()
@@ -69,9 +73,12 @@ def port_groups(
 
 
 def in_order(across: Sequence[float], each: PortGroup, ports: Sequence[float]) -> list[float]:
-    """*across* with the boxes of a group in the order of the *ports* that they are connected to."""
+    """*across* with the boxes of a group, and the edges on the way to them, in each layer in the
+    order of the *ports* that they are connected to."""
     found = list(across)
-    boxes = [box for _, box in sorted(each.ends, key=lambda end: (ports[end[0]], end[0]))]
-    for box, place in zip(boxes, sorted(across[box] for box in boxes)):
-        found[box] = place
+    ways = [way for _, way in sorted(each.ends, key=lambda end: (ports[end[0]], end[0]))]
+    for layer in zip_longest(*ways):
+        nodes = [node for node in layer if node is not None]
+        for node, place in zip(nodes, sorted(across[node] for node in nodes)):
+            found[node] = place
     return found

@@ -48,7 +48,6 @@ class ScopeLayout:
         read = {net.source.child for net in nets}
         ends = (child for child in range(len(first)) if child not in read)
         self.grid.outputs = [*ends, *self.exit]
-        self.port_groups = port_groups(nets, self.row, self.entry, self.exit)
         self.lanes: list[tuple[int, int]] = []
         self.longest = self._longest(nets)
         can_open = [items[child].header is not None for child in level.children]
@@ -56,6 +55,8 @@ class ScopeLayout:
         self.below: dict[int, dict[int, list[int]]] = {}
         self.routes = [_NetRoute(self, net) for net in nets]
         self.grid.detours += (each for route in self.routes for each in route.detours())
+        between = [[node for node, *_ in route.stems] for route in self.routes]
+        self.port_groups = port_groups(nets, self.entry, self.exit, between)
 
     def begin(self, source: End) -> int:
         """The layer of the source of a net; -1 for an entry."""

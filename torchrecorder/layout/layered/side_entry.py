@@ -2,7 +2,8 @@
 
 In the layout, all edges enter a node from the previous layer. An edge around a residual block then
 has four bends, and moves the edge through the block away from the center. If the path is free, the
-edge around gets two bends instead, and the other edge becomes straight.
+edge around gets two bends instead, and the other edge becomes straight. If the edge from the side
+cannot come down where it is, it turns down close to the circle.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
+from torchrecorder.layout.layered.constants import CORNER_RADIUS
 from torchrecorder.layout.layered.cuts import TOLERANCE
 from torchrecorder.layout.layered.place import PlacedBox
 from torchrecorder.layout.layered.positions import PlanePoint
@@ -69,6 +71,8 @@ def side_entries(
     for numbers in entering.values():
         circle = _area(circles[numbers[0]], turn)
         entries = {number: way for number in numbers if (way := routes.from_side(number, circle))}
+        if not entries and len(numbers) == 2:
+            entries = _turned(routes, numbers, circle)
         sides = [way[-1] for way in entries.values()]
         if len(numbers) > 1 and len(set(sides)) == len(sides):
             for number, way in entries.items():
@@ -92,8 +96,9 @@ class _Routes:
         for number in range(len(ways)):
             self._note_way(number)
 
-    def from_side(self, number: int, circle: Extent) -> Route | None:
-        """The path of an edge into the side of its circle; None if it cannot change."""
+    def from_side(self, number: int, circle: Extent, turned: bool = False) -> Route | None:
+        """The path of an edge into the side of its circle; None if it cannot change. *turned*: it
+        comes down close to the circle, else where it comes from."""
         way = self.ways[number]
         if len(way) < 4 or not _is_level(way) or abs(way[-4][0] - way[-3][0]) > TOLERANCE:
             return None
@@ -102,10 +107,15 @@ class _Routes:
         side = circle.right if at > across else circle.left
         if max(at - circle.right, circle.left - at) < MIN_FREE:
             return None
-        segments = self._segments(number, ((at, track), (at, middle), (side, middle)))
-        if any(self._is_blocked(segment, circle) for segment in segments):
+        down = at
+        if turned:
+            down = side + MIN_FREE if at > side else side - MIN_FREE
+            if abs(at - down) < 2 * CORNER_RADIUS:
+                return None
+        new = (at, track), (down, track), (down, middle), (side, middle)
+        if any(self._is_blocked(segment, circle) for segment in self._segments(number, new)):
             return None
-        return (*way[:-3], (at, middle), (side, middle))
+        return (*way[:-3], *new) if turned else (*way[:-3], *new[2:])
 
     def replace(self, number: int, way: Route) -> None:
         """Set the path of an edge."""
@@ -134,6 +144,18 @@ class _Routes:
     def _note(self, segment: Extent) -> None:
         for cell in _cells(segment):
             self.cells.setdefault(cell, []).append(segment)
+
+
+def _turned(routes: _Routes, numbers: Sequence[int], circle: Extent) -> dict[int, Route]:
+    """One of two edges from the previous layer with its path into the side of the circle, if the
+    other one becomes straight."""
+    for number, other in (numbers, numbers[::-1]):
+        way = routes.ways[other]
+        if len(_straight(way, circle)) < len(way):
+            found = routes.from_side(number, circle, turned=True)
+            if found is not None:
+                return {number: found}
+    return {}
 
 
 def _is_level(way: Route) -> bool:

@@ -49,6 +49,11 @@ def sifted(
     return [round(at - start, 2) for at in found.across[:-1]]
 
 
+def crossings(grid: Grid, across: Sequence[float], ports: PortOrder) -> int:
+    """The number of crossings between the layers of *grid*, with its nodes at *across*."""
+    return _Sifting(grid, across, ports).crossings()
+
+
 class _Sifting:
     def __init__(self, grid: Grid, across: Sequence[float], ports: PortOrder) -> None:
         self.grid, self.across, self.ports = grid, [*across, math.inf], ports
@@ -89,14 +94,18 @@ class _Sifting:
 
     def cost(self) -> int:
         """The number of crossings, and of inputs and outputs out of their order."""
-        crossings = sum(
+        disorder = self.disorder(self.grid.inputs) + self.disorder(self.grid.outputs)
+        return self.crossings() + disorder
+
+    def crossings(self) -> int:
+        """The number of crossings."""
+        return sum(
             _inversions(
                 (self.across[one] + begin, self.across[other] + end)
                 for one, begin, other, end in edges
             )
             for edges in self.gap.values()
         )
-        return crossings + self.disorder(self.grid.inputs) + self.disorder(self.grid.outputs)
 
     def disorder(self, nodes: Iterable[int]) -> int:
         """How many pairs of nodes in one layer are out of their order."""

@@ -69,7 +69,8 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
 
     If possible, all edges are straight. Otherwise the edge nearest to the middle gets the middle,
     or a position near it where it is straight. The others are beside it, closer together if it can
-    stay there then. If two are equally far from the middle, they are on both sides of it.
+    stay there then, or if they are straight then. If two are equally far from the middle, they are
+    on both sides of it.
     """
     if not wanted:
         return []
@@ -91,6 +92,12 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
     apart = min(PORT_PITCH, apart)
     middle = max(center + before * apart - room, min(middle, center + room - after * apart))
     places = {number: middle + (seat - nearest) * apart for seat, number in enumerate(order)}
+    for sign, beside in ((-1, order[: seats[0]][::-1]), (1, order[seats[0] + 1 :])):
+        at = sign * places[order[seats[0]]]
+        for number in beside:
+            if at + MIN_PORT_PITCH <= sign * wanted[number] <= sign * places[number]:
+                places[number] = wanted[number]
+            at = sign * places[number]
     return [places[number] for number in range(len(order))]
 
 
