@@ -102,13 +102,11 @@ def _templates(
     known: dict[object, int] = {}
     moved: dict[object, list[float]] = {}
     templates: list[Template] = []
+    ranks: list[tuple[tuple[int, ...], tuple[int, ...]]] = []  # of the exits and entries of each
     for scope in sorted(scopes, reverse=True):
         layout = layouts[number[scope + 1]]
         inside = [number[child + 1] for child in scopes[scope].children]
-        orders = {
-            child: (_order(templates[inner].exits), _order(templates[inner].entries))
-            for child, inner in enumerate(inside) if inner >= 0
-        }
+        orders = {child: ranks[inner] for child, inner in enumerate(inside) if inner >= 0}
         key: list[object] = [number[scope + 1], tuple(orders.items())]
         if tuple(key) not in moved:
             moved[tuple(key)] = sifted(layout.grid, places[number[scope + 1]], orders)
@@ -122,6 +120,7 @@ def _templates(
         seat = known.setdefault(tuple(key), len(templates))
         if seat == len(templates):
             templates.append(layout.template(across))
+            ranks.append((_order(templates[-1].exits), _order(templates[-1].entries)))
         number[scope + 1] = seat
     return tuple(templates)
 
