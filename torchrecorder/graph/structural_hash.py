@@ -213,7 +213,7 @@ class _StructureHasher:
                 continue
             if step.id in self.outside_rounds:
                 continue
-            if self._is_alias(step):
+            if step.kind is OpKind.PASS and self._is_alias(step):
                 place = self.rank.get(step.inputs[0].value)
                 if place is not None:
                     self.rank[step.outputs[0]] = place
@@ -230,7 +230,7 @@ class _StructureHasher:
 
     def _is_alias(self, op: Op) -> bool:
         """Whether *op* records an alias; it is ignored, as only the first of equal calls has it."""
-        return op.kind is OpKind.PASS and not self.exact and is_alias(op)
+        return not self.exact and is_alias(op)
 
     def _is_new(self, op: Op, value: ValueId) -> bool:
         if value in self.batched or value in self.rank:
@@ -251,7 +251,7 @@ class _StructureHasher:
             return 0
         if op.scope in self.recording.weight_updates:
             return int(value not in self.stored)
-        return int(self.loaders.is_within(op, value))
+        return int(bool(self.loaders.calls) and self.loaders.is_within(op, value))
 
     def _complete(self, scope: Scope) -> None:
         """Compute the digest of *scope*, after those of its children, which come later."""
@@ -341,8 +341,10 @@ class _StructureHasher:
         of a data loader whose batch no op reads, such as the call after the last batch.
         """
         if isinstance(step, Op):
-            nothing = step.kind is OpKind.PASS and not (step.outputs or in_module or self.exact)
-            return not (nothing or step.id in self.outside_rounds or self._is_alias(step))
+            passes = step.kind is OpKind.PASS and (
+                not (step.outputs or in_module or self.exact) or self._is_alias(step)
+            )
+            return not (passes or step.id in self.outside_rounds)
         if self.loaders is None:
             return True
         if step.kind in MODES:
