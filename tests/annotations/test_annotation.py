@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 
@@ -62,6 +64,14 @@ def test_numbers_are_by_id(key: str) -> None:
     """A dotted path, or the id of a module, would be a number of nothing."""
     with pytest.raises(InvalidArgument, match=f"not '{key}': a module has the ids"):
         annotation(**{key: 1.0}).on(network())
+
+
+def test_a_module_may_be_named_like_an_operation() -> None:
+    """A number of an operation is no mistake, even if a module has the same text as its path."""
+    recording = network()
+    scope = recording.scopes["s1"].replace(path="o0")
+    recording = replace(recording, scopes={**recording.scopes, scope.id: scope})
+    assert annotation(o0=1).on(recording).total() == 1
 
 
 def test_a_ratio_has_no_sum() -> None:

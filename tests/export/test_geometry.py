@@ -270,7 +270,7 @@ def test_items_and_lines_that_are_placed() -> None:
     figure = Figure("f", shapes, (long,), (line, replace(line, value=None)))
     placed = Placed.lay_out(figure, 5.0)
     boxes = placed.boxes()
-    around = boxes["g"].width - header_size(long, figure)[0]
+    around = boxes["g"].width - header_size(long.label, figure)[0]
     assert 15 < around < 25
     assert [link.value for link in placed.links] == ["v7", ""]
     assert placed.outlines() == [

@@ -188,7 +188,7 @@ def test_titles_stand_in_a_corner_of_their_cluster(direction: str) -> None:
     shown = figure(figures.network(), style, depth=5)
     text = nested_text(shown)
     number = r"(-?[\d.]+)"
-    sizes = [header_size(group, shown) for group in shown.groups]
+    sizes = [header_size(group.label, shown) for group in shown.groups]
     box = ",".join([number] * 4)
     found = re.findall(rf'bb="{box}"[^\]]*?lp="{number},{number}', text)
     clusters = [tuple(map(float, each)) for each in found if float(each[0]) > 0]

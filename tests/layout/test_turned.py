@@ -117,7 +117,7 @@ def test_modules_that_are_turned_over_keep_their_titles_free(depth: int) -> None
     placed = Placed.lay_out(figure, 60.0)
     boxes, ways = placed.boxes(), list(placed.routes())
     for group in figure.groups:
-        box, (width, height) = boxes[group.id], header_size(group, figure)
+        box, (width, height) = boxes[group.id], header_size(group.label, figure)
         title = Frame(box.x + 9, box.y + 4, width, height)
         assert not any(_hits(way, [title]) for way in ways), group.id
     right: set[str | None] = set()

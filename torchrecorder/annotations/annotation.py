@@ -90,9 +90,11 @@ class Annotation:
         """
         found = self.compute(recording)
         check_one(f"what {self.name!r} computes", found, NUMBERS)
+        nodes = recording.scopes, recording.ops, recording.values, recording.grad_nodes
         for key in islice(found, 1):
             paths = (scope.path for scope in recording.scopes.values())
-            if key not in recording.scopes and (key in recording.modules or key in paths):
+            known = any(key in table for table in nodes)
+            if not known and (key in recording.modules or key in paths):
                 raise InvalidArgument(
                     f"what {self.name!r} computes must have ids of scopes, ops, values or grad "
                     f"nodes, not {key!r}: a module has the ids of its scopes in its calls"

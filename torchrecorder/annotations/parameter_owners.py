@@ -87,9 +87,10 @@ class ParameterOwners:
     def function_reads(self) -> Mapping[str, FunctionRead]:
         """For each op directly in a function or mode, the parameters and buffers that it reads."""
         recording, found = self.recording, dict[str, FunctionRead]()
-        for op in recording.ops.values():
+        functions = {one.id for one in recording.scopes.values() if one.kind in FUNCTIONS}
+        for op in recording.ops.values() if functions else ():
             scope = op.scope
-            if scope is None or recording.scopes[scope].kind not in FUNCTIONS:
+            if scope is None or scope not in functions:
                 continue
             roles = ((slot.value, recording.values[slot.value].role) for slot in op.inputs)
             stored = tuple(value for value, role in roles if role in STORED)
@@ -132,7 +133,7 @@ class ParameterOwners:
 def leaf_gradients(recording: RecordedRun) -> dict[ValueId, Gradient]:
     """The last gradient that each leaf received, by its value; by the first value of a weight."""
     found: dict[ValueId, Gradient] = {}
-    first = before_writes(recording)
+    first = before_writes(recording) if recording.grad_runs else {}
     for ran in recording.grad_runs:
         leaf = recording.grad_nodes[ran.grad].variable
         for gradient in ran.given:

@@ -14,7 +14,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 def stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
     """The first values of parameters or buffers, without values of later writes."""
-    for value in recording.values.values():
+    for value in map(recording.values.__getitem__, recording.stored):
         if value.role is role and not value.kind.startswith("Uninitialized"):
             yield value
 
@@ -33,6 +33,8 @@ def _bytes(recording: RecordedRun) -> dict[str, float]:
 
 
 def _global_bytes(recording: RecordedRun) -> dict[str, float]:
+    if not recording.shards:
+        return {}
     found = _of_each(Role.PARAMETER, lambda value: value.bytes)(recording)
     return found if any(shard.value in found for shard in recording.shards) else {}
 

@@ -124,7 +124,7 @@ def gradient_norms(recording: RecordedRun) -> dict[str, float]:
     last = {GradEdge(GradId(one.node), one.index): one.norm for one in gradients(recording)}
     return {
         value.id: last[value.grad]
-        for value in recording.values.values()
+        for value in (recording.values.values() if last else ())
         if value.producer is not None and value.grad in last
     }
 

@@ -174,7 +174,7 @@ def _items(figure: Figure) -> Iterator[Item]:
             first, module = item.kind == "input", item.kind == BoxKind.MODULE.value
             yield Item(item.id, around, *size, first=first, module=module)
         else:
-            width, height = header_size(item, figure)
+            width, height = header_size(item.label, figure)
             size = width + 18.0, height + 9.0
             yield Item(item.id, around, *size, (width, height), module=True)
 
@@ -198,10 +198,10 @@ def _as_run(figure: Figure) -> list[Shape]:
     return [shape for _, shape in sorted(enumerate(figure.shapes), key=order)]
 
 
-def header_size(group: Group, figure: Figure) -> tuple[float, float]:
+def header_size(label: tuple[Text, ...], figure: Figure) -> tuple[float, float]:
     """Width and height of the text in the corner of an open group, in points."""
-    label = tuple(in_two(group.label, figure))
-    width, height = label_size(label, figure.fontsize, fontname=figure.fontname)
+    lines = tuple(in_two(label, figure))
+    width, height = label_size(lines, figure.fontsize, fontname=figure.fontname)
     return round(width, 1), round(height, 1)
 
 
@@ -237,7 +237,7 @@ def _shape(shape: Shape, box: PlacedBox, below: float) -> Mapping[str, str]:
 
 
 def _group(group: Group, figure: Figure, box: PlacedBox, below: float) -> Mapping[str, str]:
-    width, height = header_size(group, figure)
+    width, height = header_size(group.label, figure)
     _, text = corner_label(group, figure)
     cell = f'<td align="left" balign="left" width="{width:.0f}">{text}</td>'
     y = box.y + 4.0 + height / 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from html import escape
 
 from torchrecorder.export import legend
@@ -83,7 +84,7 @@ def plain_svg(figure: Figure, timeout: float, placed: Placed | None = None) -> s
         parts += _shape(shape, label, _box(boxes[shape.id]), figure, number)
     if figure.legend:
         parts += _legend(figure, placed)
-    return "\n".join(map(printable, [*parts, "</g>", "</svg>", ""]))
+    return printable("\n".join([*parts, "</g>", "</svg>", ""]))
 
 
 def _extent(boxes: Sequence[Bounds], lines: Sequence[Sequence[PlanePoint]]) -> Bounds:
@@ -163,7 +164,7 @@ def _written(
     """The lines of a label, one below the other."""
     x, y = at
     color = look.attributes.get("fontcolor", look.text)
-    family = escape(font_family(figure))
+    family = _escaped(font_family(figure))
     for number, text in enumerate(label):
         size, high = text_size(text, fontsize), line_height(text, fontsize)
         title = text.part == "title"
@@ -172,9 +173,12 @@ def _written(
         yield (
             f'<text xml:space="preserve" text-anchor="{anchor}" x="{x:.2f}"'
             f' y="{y + high / 2 + BASELINE * size:.2f}" font-family="{family}"{bold}'
-            f' font-size="{size:.2f}"{_painted("fill", ink)}>{escape(text.text)}</text>'
+            f' font-size="{size:.2f}"{_painted("fill", ink)}>{_escaped(text.text)}</text>'
         )
         y += high
+
+
+_escaped = lru_cache(maxsize=4096)(escape)  # many boxes have the same texts
 
 
 def _marked(mark: HeadMark, line: Line, figure: Figure) -> Iterator[str]:
@@ -203,7 +207,7 @@ def _line(
     ]
     route = f"M{_spot(curve[0])}C{' '.join(map(_spot, curve[1:]))}"
     color = line.look.attributes.get("color", line.look.stroke)
-    tip = _polygon(corners, _filled(color) + _stroke(replace(line.look, dash="solid")))
+    tip = _polygon(corners, _filled(color) + _stroke(line.look, dashed=False))
     inside = [f'<path fill="none"{_stroke(line.look)} d="{route}"/>', tip, *mark]
     name = f"{node_name(line.tail)}->{node_name(line.head)}"
     yield from _element("edge", f"edge{number}", name, inside, line.tooltip, line.look)
@@ -290,11 +294,11 @@ def _polygon(corners: Sequence[PlanePoint], paint: str) -> str:
     return f'<polygon{paint} points="{" ".join(map(_spot, corners))}"/>'
 
 
-def _stroke(look: Look) -> str:
-    """Color, width and dashes of a line."""
+def _stroke(look: Look, *, dashed: bool = True) -> str:
+    """Color, width and, if *dashed*, dashes of a line."""
     width = look.attributes.get("penwidth", f"{look.width:g}")
     thick = f' stroke-width="{escape(str(width))}"' if str(width) != "1" else ""
-    dashes = f' stroke-dasharray="{DASHES[look.dash]}"' if look.dash in DASHES else ""
+    dashes = f' stroke-dasharray="{DASHES[look.dash]}"' if dashed and look.dash in DASHES else ""
     return _painted("stroke", look.attributes.get("color", look.stroke)) + thick + dashes
 
 
@@ -302,6 +306,7 @@ def _filled(color: str) -> str:
     return _painted("fill", color)
 
 
+@lru_cache(maxsize=4096)
 def _painted(name: str, color: str) -> str:
     """An attribute with a color, and one with its opacity if it is not opaque."""
     found = solid(color.partition(":")[0].partition(";")[0]) or "#000000"

@@ -43,10 +43,10 @@ def side_values(recording: Relations) -> frozenset[ValueId]:
         elif read and read <= ids | masks and op.name not in POSITIONS:
             ids.update(value for value in op.outputs if value not in masks)
     ops = [*reversed([*recording.ops.values()])]
-    for op in ops:
+    for op in ops if looked_up else ():
         if not looked_up.isdisjoint(op.outputs):
             looked_up.update(slot.value for slot in op.inputs if slot.value in ids)
-    data -= _joining(ops, learned)
+    data -= _joining(ops, learned) if learned else set()
     return frozenset(values.keys() - data - weights - looked_up)
 
 

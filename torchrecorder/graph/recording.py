@@ -254,6 +254,13 @@ class RecordedRun:
         return calls_of_kind(self.scopes, ScopeKind.OPTIMIZER, ScopeKind.AVERAGING)
 
     @cached_property
+    def transparent(self) -> frozenset[ScopeId]:
+        """The checkpoints in other scopes, which open together with these: no level of a model."""
+        scopes = self.scopes.values()
+        found = (one.id for one in scopes if one.kind is ScopeKind.CHECKPOINT and one.parent)
+        return frozenset(found)
+
+    @cached_property
     def data_loaders(self) -> DataLoaders:
         """The calls of data loaders, with their batches."""
         return DataLoaders(self)

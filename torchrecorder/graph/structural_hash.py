@@ -188,7 +188,8 @@ class _StructureHasher:
         self.exact = exact
         self.differs = recording.differences
         self.stored = recording.stored
-        self.roles = self.stored if exact else _with_unnamed(recording)
+        roles = self.stored if exact else _with_unnamed(recording)
+        self.roles = {value: role.value for value, role in roles.items()}
         self.loaders = None if exact else recording.data_loaders
         batches = self.loaders.batches.values() if self.loaders is not None else ()
         self.batched = frozenset(value for batch in batches for value in batch)
@@ -212,7 +213,7 @@ class _StructureHasher:
                 continue
             if step.id in self.outside_rounds:
                 continue
-            if self._is_alias(step):
+            if step.kind is OpKind.PASS and self._is_alias(step):
                 place = self.rank.get(step.inputs[0].value)
                 if place is not None:
                     self.rank[step.outputs[0]] = place
@@ -250,7 +251,7 @@ class _StructureHasher:
             return 0
         if op.scope in self.recording.weight_updates:
             return int(value not in self.stored)
-        return int(self.loaders.is_within(op, value))
+        return int(bool(self.loaders.calls) and self.loaders.is_within(op, value))
 
     def _complete(self, scope: Scope) -> None:
         """Compute the digest of *scope*, after those of its children, which come later."""
@@ -302,9 +303,9 @@ class _StructureHasher:
             yield arguments
         if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else ops after it read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
-        values, varies = self.recording.values, scope.id in self.varying
+        values, varies, role = self.recording.values, scope.id in self.varying, self.roles.get
         yield tuple([
-            (self._type(values[value], varies and value not in self.stored), self._stored(value))
+            (self._type(values[value], varies and value not in self.stored), role(value, ""))
             for value in form.outside
         ])
 
@@ -340,20 +341,24 @@ class _StructureHasher:
         of a data loader whose batch no op reads, such as the call after the last batch.
         """
         if isinstance(step, Op):
-            nothing = step.kind is OpKind.PASS and not (step.outputs or in_module or self.exact)
-            return not (nothing or step.id in self.outside_rounds or self._is_alias(step))
+            passes = step.kind is OpKind.PASS and (
+                not (step.outputs or in_module or self.exact) or self._is_alias(step)
+            )
+            return not (passes or step.id in self.outside_rounds)
         if self.loaders is None:
             return True
         if step.kind in MODES:
             return any(map(self._counts, self.recording.children[step.id]))
         return bool(self.loaders.batches.get(step.id, True))
 
-    def _op(self, op: Op, form: _ScopeStructure) -> Iterator[Any]:
+    def _op(self, op: Op, form: _ScopeStructure) -> tuple[Any, ...]:
         place, values = self._place, self.recording.values
         outputs = (own_outputs if self.exact else lasting_outputs)(values, op)
-        yield op.kind.value, op.qualname, op.failed, written(op, outputs), self.differs.get(op.id)
-        yield tuple([(name, place(value, form)) for name, value in op.inputs])
-        yield tuple([self._type(values[value], op.id in self.varying) for value in outputs])
+        return (
+            (op.kind.value, op.qualname, op.failed, written(op, outputs), self.differs.get(op.id)),
+            tuple([(name, place(value, form)) for name, value in op.inputs]),
+            tuple([self._type(values[value], op.id in self.varying) for value in outputs]),
+        )
 
     def _is_made_in(self, value: ValueId, form: _ScopeStructure) -> bool:
         series, rank = self.rank.get(value, UNRANKED)
@@ -370,7 +375,3 @@ class _StructureHasher:
     def _type(self, value: Value, varies: bool = False) -> tuple[Any, ...]:
         """The facts about *value* that count; its sizes do, unless it *varies*."""
         return len(value.shape) if varies else value.shape, value.dtype, value.kind
-
-    def _stored(self, value: ValueId) -> str:
-        """The role of a parameter or buffer, which distinguishes it from other inputs."""
-        return self.roles[value].value if value in self.roles else ""

@@ -86,7 +86,7 @@ def _name_and_slots(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
 
 def attends(scope: Scope) -> bool:
     """Whether a scope has at least two of the inputs query, key and value."""
-    return len({slot.name for slot in scope.inputs} & set(ROLES)) > 1
+    return len(scope.inputs) > 1 and len({slot.name for slot in scope.inputs} & {*ROLES}) > 1
 
 
 def mark_into(scope: Scope, arrow: Arrow) -> Mark:

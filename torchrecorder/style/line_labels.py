@@ -251,8 +251,10 @@ def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
     value = view.given(arrow)
     if value is None:
         return ""
-    found = in_each(view.recording, view.boxes[arrow.tail].instances, value)
-    values = view.recording.values
+    values, instances = view.recording.values, view.boxes[arrow.tail].instances
+    if not instances:
+        return labels.value(values[value], captions.usual)
+    found = in_each(view.recording, instances, value)
     return first_to_last([labels.value(values[item], captions.usual) for item in found])
 
 

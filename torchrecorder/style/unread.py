@@ -17,6 +17,7 @@ NOT_READ = "unused"
 GRADIENT = "becomes a gradient"
 DEAD_END = "leads only to unused results"
 _MAX_NAMES = 3
+_READABLE = (BoxKind.INPUT, BoxKind.OP, BoxKind.MODULE)
 
 
 def unread(view: View) -> Mapping[str, str]:
@@ -31,9 +32,9 @@ def unread(view: View) -> Mapping[str, str]:
     """
     if view.backward:
         return {}
-    heads: dict[str, set[str]] = {}
-    for arrow in view.arrows:
-        heads.setdefault(arrow.tail, set()).add(arrow.head)
+    read = {arrow.tail for arrow in view.arrows}
+    if not any(box.id not in read and box.kind in _READABLE for box in view.boxes.values()):
+        return {}
     recording = view.recording
     kept = {*recording.stored, *(slot.value for slot in recording.outputs)}
     calls = {run.op for run in recording.backward_runs}
@@ -46,8 +47,11 @@ def unread(view: View) -> Mapping[str, str]:
     lasting |= recording.failed
     boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, lasting)]
     drawn = {member for box in view.boxes.values() for member in box.members}
-    found = {box.id: _readers(view, box, drawn) for box in boxes if box.id not in heads}
+    found = {box.id: _readers(view, box, drawn) for box in boxes if box.id not in read}
     gone = {box for box, caption in found.items() if caption == NOT_READ}
+    heads: dict[str, set[str]] = {}
+    for arrow in view.arrows if gone else ():
+        heads.setdefault(arrow.tail, set()).add(arrow.head)
     for box in reversed(boxes if gone else []):
         if heads.get(box.id, {box.id}) <= gone:
             gone.add(box.id)
@@ -59,7 +63,7 @@ def _may_be_idle(view: View, box: Box, lasting: frozenset[str]) -> bool:
     """Whether *box* has no effect if no other box reads its results; *lasting* members have one."""
     if box.kind is BoxKind.INPUT:
         return True
-    if box.kind not in (BoxKind.OP, BoxKind.MODULE):
+    if box.kind not in _READABLE:
         return False
     return bool(_ops_of(view, box)) and lasting.isdisjoint(box.members)
 

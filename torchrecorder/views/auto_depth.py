@@ -10,7 +10,7 @@ from torchrecorder.events import FUNCTION, MODES, SUM, ScopeId, ScopeKind
 from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
-from torchrecorder.views.collapse import IsUndrawn, transparent
+from torchrecorder.views.collapse import IsUndrawn
 from torchrecorder.views.quiet_ops import is_identity, is_reshape, returns_no_tensor
 from torchrecorder.views.view import Nesting
 from torchrecorder.views.training import training_steps
@@ -28,10 +28,10 @@ GOOD_SHARE = 1 / 2
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
     """The number of scopes around each scope; -1 under None, for the top.
 
-    Those in `transparent` do not count.
+    Those in `RecordedRun.transparent` do not count.
     """
     parents: dict[str, str | None] = {s.id: s.parent for s in recording.scopes.values()}
-    return Nesting(parents, transparent(recording)).depth
+    return Nesting(parents, recording.transparent).depth
 
 
 def max_depth(recording: RecordedRun) -> int:
@@ -117,7 +117,7 @@ def boxes_at(
 ) -> list[int]:
     """The number of boxes of scopes and ops at each depth, from 0. *closed* scopes stay closed;
     *hidden* scopes and ops, and ops that are *quiet*, are not drawn."""
-    depths, through = scope_depths(recording), transparent(recording)
+    depths, through = scope_depths(recording), recording.transparent
     unseen, skipped = recording.bookkeeping | hidden, closed | hidden
     ops = [
         op
@@ -154,7 +154,7 @@ def _first_shown(
     box of almost all ops is opened as well, if that gives at most twice *enough* boxes. *counts*
     come from `boxes_at`; scopes in *shut* are not opened.
     """
-    depths, through = scope_depths(recording), transparent(recording)
+    depths, through = scope_depths(recording), recording.transparent
     opened = [
         scope
         for scope in recording.scopes.values()
@@ -236,7 +236,7 @@ def choose(
     opened = Branches(recording, quiet, hidden, closed).opened(base, enough - counts[base])
     if not opened:
         return level
-    depths, through = scope_depths(recording), transparent(recording)
+    depths, through = scope_depths(recording), recording.transparent
     alike = {(depths[scope], kind_of(recording, scope)) for scope in opened}
     deeper = (scope for scope in {*recording.scopes} - through if depths[scope] >= base)
     shut = (scope for scope in deeper if (depths[scope], kind_of(recording, scope)) not in alike)

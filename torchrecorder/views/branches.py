@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.collapse import IsUndrawn, transparent
+from torchrecorder.views.collapse import IsUndrawn
 
 MIN_SHARE = 1 / 3
 """A part is opened only if it has at least this share of the ops in all closed scopes."""
@@ -112,7 +112,7 @@ class Branches:
 
 def _children(recording: RecordedRun) -> Mapping[ScopeId | None, Sequence[Scope | Op]]:
     """Contents of each scope; those of a transparent one belong to the scope around it."""
-    through = transparent(recording)
+    through = recording.transparent
     if not through:
         return recording.children
     found: dict[ScopeId | None, list[Scope | Op]] = {}

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from torchrecorder.events import OpId, ScopeId, ScopeKind
+from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.full_view import scope_kind
@@ -19,26 +18,13 @@ IsUndrawn = Callable[[Op], bool]
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
 
-def transparent(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Scopes that open together with the scope around them, such as a checkpoint, which is no level
-    of a model.
-
-    Outermost scopes are left out.
-    """
-    return frozenset(
-        scope.id
-        for scope in recording.scopes.values()
-        if scope.kind is ScopeKind.CHECKPOINT and scope.parent is not None
-    )
-
-
 @dataclass(frozen=True)
 class Collapse:
     """Close every scope at depth *depth* into one box.
 
     Attributes:
         depth: 0 leaves one box per outermost scope; None closes nothing by depth. Scopes that are
-            `transparent` are as deep as the scope around them.
+            `RecordedRun.transparent` are as deep as the scope around them.
         quiet: An innermost scope with only quiet ops is closed at any depth, so that a
             module does not vanish with its ops.
         only: Close these scopes too, whatever their depth.
@@ -49,11 +35,12 @@ class Collapse:
     only: frozenset[str] = frozenset()
 
     def __call__(self, view: View) -> View:
-        depth = Nesting(view.nesting.parents, transparent(view.recording)).depth
+        through = view.recording.transparent
+        nesting = Nesting(view.nesting.parents, through) if through else view.nesting
         muted = self._muted(view)
 
         def closes(cluster: str) -> bool:
-            deep = self.depth is not None and depth[cluster] >= self.depth
+            deep = self.depth is not None and nesting.depth[cluster] >= self.depth
             return deep or cluster in muted or cluster in self.only
 
         return close(view, closes)
@@ -63,9 +50,10 @@ class Collapse:
         ops = view.recording.ops
         loud = {cluster.parent for cluster in view.clusters.values()}
         for box in view.boxes.values():
-            op = ops.get(OpId(box.id))
-            if box.kind not in SOURCES and (op is None or not self.quiet(op)):
-                loud.add(box.cluster)
+            if box.cluster not in loud and box.kind not in SOURCES:
+                op = ops.get(OpId(box.id))
+                if op is None or not self.quiet(op):
+                    loud.add(box.cluster)
         return {cluster for cluster in view.clusters if cluster not in loud and cluster not in ops}
 
 

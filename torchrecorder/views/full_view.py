@@ -244,6 +244,8 @@ class _FullView:
         do constants with a name that functions of a module read, such as those of a solver.
         """
         home, one = scope, self.values[value]
+        if value not in self._passed:
+            return home
         is_named = one.role is Role.CONSTANT and bool(one.names)
         for around in self.nesting.around(scope):
             inner = self.scopes[ScopeId(around)]
@@ -254,6 +256,11 @@ class _FullView:
             if any(slot.value == value for slot in inner.inputs):
                 home = self.nesting.parents[around]
         return home
+
+    @cached_property
+    def _passed(self) -> set[ValueId]:
+        """The values that scopes are given."""
+        return {slot.value for scope in self.scopes.values() for slot in scope.inputs}
 
     def _written(self) -> Iterator[Box]:
         """The new values of parameters and buffers that an op wrote in place."""

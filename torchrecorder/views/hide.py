@@ -48,12 +48,14 @@ class HideOps:
 
     def _hides(self, view: View, box: Box) -> bool:
         ops, scopes = view.recording.ops, view.recording.scopes
-        if _may_be_empty(view, box):
-            inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
-            if any(scope.kind not in HIDDEN_IF_QUIET or scope.failed for scope in inside):
-                return False
-            return all(self.quiet(ops[OpId(member)]) for member in box.members if member in ops)
-        return box.id in ops and self.quiet(ops[OpId(box.id)])
+        if box.id in ops:
+            return self.quiet(ops[OpId(box.id)])
+        if not _may_be_empty(view, box):
+            return False
+        inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
+        if any(scope.kind not in HIDDEN_IF_QUIET or scope.failed for scope in inside):
+            return False
+        return all(self.quiet(ops[OpId(member)]) for member in box.members if member in ops)
 
 
 def _may_be_empty(view: View, box: Box) -> bool:
@@ -92,10 +94,8 @@ class NamedScopes:
 
     def scopes(self, recording: RecordedRun) -> frozenset[str]:
         """The scopes of *recording* with these names."""
-        return frozenset(
-            scope.id for scope in recording.scopes.values()
-            if self.patterns and any(map(self._fits, _called(scope)))
-        )
+        scopes = recording.scopes.values() if self.patterns else ()
+        return frozenset(one.id for one in scopes if any(map(self._fits, _called(one))))
 
     def check(self, option: str, run: RecordedRun, part: RecordedRun) -> None:
         """Warn about patterns of an *option* that match nothing in *run*, nor in the *part* of it
@@ -268,18 +268,18 @@ def _held_inside(view: View) -> list[str]:
     Constants are left out if an op writes to their memory, such as a cache that several calls
     update.
     """
-    heads: dict[str, list[str]] = {}
+    heads = {box.id: list[str]() for box in view.boxes.values() if box.kind is BoxKind.CONSTANT}
     written: set[int] = set()
-    for arrow in view.arrows:
-        if view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
-            heads.setdefault(arrow.tail, []).append(arrow.head)
+    for arrow in view.arrows if heads else ():
+        if arrow.tail in heads:
+            heads[arrow.tail].append(arrow.head)
         elif arrow.value is not None:
             written.add(view.recording.values[arrow.value].storage)
     written.discard(NO_STORAGE)
     return [
         box
         for box, found in heads.items()
-        if view.recording.values[ValueId(box)].storage not in written
+        if found and view.recording.values[ValueId(box)].storage not in written
         and all(_holds(view, head, box) for head in found)
     ]
 

@@ -60,17 +60,19 @@ def read_later(
         roots[scope.id] = scope.id if is_root else roots[scope.parent]
         if outermost:
             made_in.update((slot.value, (scope.id, scope.index)) for slot in scope.outputs)
-    backwards, found = drawn_backwards(recording), set[ValueId]()
-    for op in recording.ops.values():
+    backwards = drawn_backwards(recording)
+
+    def counts(op: Op) -> bool:
         if op.recompute or returns_no_tensor(op) and op.id not in backwards:
-            continue
-        if quiet(op) and not is_identity(op):
-            continue
-        for slot in op.inputs:
-            root, index = made_in.get(slot.value, (None, 0))
-            if root is not None and roots.get(op.scope) != root and op.index > index:
-                found.add(slot.value)
-    return found
+            return False
+        return is_identity(op) or not quiet(op)
+
+    return {
+        value
+        for value, (root, index) in made_in.items()
+        for op in map(recording.ops.__getitem__, recording.consumers.get(value, ()))
+        if roots.get(op.scope) != root and op.index > index and counts(op)
+    }
 
 
 def group_outputs(view: View) -> View:

@@ -96,14 +96,10 @@ def overwritten(recording: RecordedRun) -> Overwritten:
     rest. Weights and buffers are left out; their values are versions of one tensor.
     """
     whole: dict[int, int] = {}
-    for value in recording.values.values():
+    writing = [op for op in recording.ops.values() if op.writes]
+    for value in recording.values.values() if writing else ():
         whole[value.storage] = max(value.bytes, whole.get(value.storage, 0))
-    inputs = frozenset(
-        (op.id, slot)
-        for op in recording.ops.values()
-        if op.writes
-        for slot in _replaced(recording, op, whole)
-    )
+    inputs = frozenset((op.id, slot) for op in writing for slot in _replaced(recording, op, whole))
     return Overwritten(inputs, _idle_views(recording, inputs) if inputs else frozenset())
 
 

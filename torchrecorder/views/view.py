@@ -27,9 +27,15 @@ class Nesting:
         self, parents: Mapping[str, str | None], flat: Collection[str] = frozenset()
     ) -> None:
         self.parents = parents
-        self.depth: dict[str | None, int] = {None: -1}
-        for member, parent in parents.items():
-            self.depth[member] = self.depth[parent] + (member not in flat)
+        self._flat = flat
+
+    @cached_property
+    def depth(self) -> dict[str | None, int]:
+        """The number of ancestors of each member; -1 for None, the top."""
+        found: dict[str | None, int] = {None: -1}
+        for member, parent in self.parents.items():
+            found[member] = found[parent] + (member not in self._flat)
+        return found
 
     def around(self, member: str | None) -> Iterator[str]:
         """*member* and its ancestors, innermost first."""

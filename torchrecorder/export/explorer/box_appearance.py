@@ -16,7 +16,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.draw import draw, finished, repainted
-from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, Text
+from torchrecorder.style.figure import Figure, LegendEntry, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.legend import legend
@@ -27,11 +27,15 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK, LIGHT
 from torchrecorder.style.unread import unread
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow, Box, View
 
 Looks = tuple[Look, Look]
 """The look in the light theme and in the dark theme."""
+
+Corner = tuple[tuple[Text, ...], tuple[float, float], Looks]
+"""The lines in the corner of an open place, their size, and its looks."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class TreeAppearance:
         self.fold_boxes = {box.id: box for box in tree.folds()}
         self.captions = Captions(tree.view, self.style)
         self._sizes: dict[object, tuple[float, float]] = {}
+        self._corners: dict[tuple[Text, ...], tuple[tuple[Text, ...], tuple[float, float]]] = {}
 
     @property
     def is_shared(self) -> bool:
@@ -106,7 +111,9 @@ class TreeAppearance:
         found: dict[int, list[Arrow]] = {}
         known: dict[tuple[int, str, bool], bool] = {}
         recording = self.tree.view.recording
-        for fold, arrow in self._between_siblings() if self.fold_boxes else ():
+        called_again = any(len(module.calls) > 1 for module in recording.modules.values())
+        may_loop = called_again or any(map(is_block, self.fold_boxes))
+        for fold, arrow in self._between_siblings() if self.fold_boxes and may_loop else ():
             if not is_run(recording, arrow.head):
                 continue
             found.setdefault(fold, []).append(arrow)
@@ -172,9 +179,9 @@ class TreeAppearance:
                 if place.fold:
                     made[key] = self._fold(folds[place.id], key[2], key[3])
                 elif place.id in groups:
-                    appearance = self._appearance(closed[place.id], title, key[2])
                     group, twin = groups[place.id]
-                    made[key] = self._openable(appearance, _called(group, title), twin.look)
+                    corner = self._corner(_titled(group.label, title), (group.look, twin.look))
+                    made[key] = self._appearance(closed[place.id], title, key[2], corner)
                 else:
                     made[key] = self._appearance(leaves[place.id], title, leaf.get(place.id))
             yield made[key]
@@ -189,13 +196,17 @@ class TreeAppearance:
         return self.captions.title(scope, drawn or view.boxes[place.id])
 
     def _appearance(
-        self, shapes: tuple[Shape, Shape], title: str, output_line: str | None
+        self,
+        shapes: tuple[Shape, Shape],
+        title: str,
+        output_line: str | None,
+        corner: Corner | tuple[()] = (),
     ) -> Appearance:
         light, dark = shapes
         label = _titled(light.label, title)
         label = label if output_line is None else (*label, Text(output_line))
         size = self._size(light, label)
-        return Appearance(label, (light.look, dark.look), size, light.count)
+        return Appearance(label, (light.look, dark.look), size, light.count, *corner)
 
     def _size(self, shape: Shape, label: tuple[Text, ...]) -> tuple[float, float]:
         key = label, shape.look.outline, shape.look.bold, shape.count > 1
@@ -213,17 +224,14 @@ class TreeAppearance:
         drawn, caption = shapes[0], (Text(next_),) if next_ else ()
         title = tuple(item for item in drawn.label if item.part == "title")
         closed = replace(drawn, label=(*drawn.label, *caption))
-        appearance = self._appearance((closed, shapes[1]), "", output_line)
-        return self._openable(appearance, Group(drawn.id, None, (*title, *caption), light), dark)
+        corner = self._corner((*title, *caption), (light, dark))
+        return self._appearance((closed, shapes[1]), "", output_line, corner)
 
-    def _openable(self, appearance: Appearance, group: Group, dark: Look) -> Appearance:
-        header = tuple(in_two(group.label, self.opened[0]))
-        key = "header", group.label
-        if key not in self._sizes:
-            self._sizes[key] = header_size(group, self.opened[0])
-        return replace(
-            appearance, header=header, header_size=self._sizes[key], open_looks=(group.look, dark)
-        )
+    def _corner(self, label: tuple[Text, ...], looks: Looks) -> Corner:
+        if label not in self._corners:
+            header = tuple(in_two(label, self.opened[0]))
+            self._corners[label] = header, header_size(label, self.opened[0])
+        return *self._corners[label], looks
 
     def _output_lines(self) -> Mapping[int, str]:
         """The output shapes of each scope and fold, as one line."""
@@ -275,11 +283,6 @@ def _line(outputs: tuple[_Output, ...]) -> str:
         item.text for item in words if item.text and not counted(item.flow, numbers[item.flow])
     ]
     return in_a_line(Counter([*alone, *several]))
-
-
-def _called(group: Group, title: str) -> Group:
-    """*group* with another title; unchanged if that is empty."""
-    return replace(group, label=_titled(group.label, title)) if title else group
 
 
 def _titled(label: tuple[Text, ...], title: str) -> tuple[Text, ...]:

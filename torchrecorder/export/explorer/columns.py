@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
@@ -96,12 +96,13 @@ class Columns:
         )
 
     def _recorded(self) -> dict[str, list[Any]]:
-        places = self.tree.places
+        places, things = self.tree.places, map(self._thing, self.tree.places)
+        source = cache(lambda line: self.strings(labels.source(line)))
         return {
             "id": [f"fold:{place.id}" if place.fold else place.id for place in places],
             "fold": [int(bool(place.fold)) for place in places],
             "path": [self.strings(path) for path in self._paths()],
-            "source": [self.strings(self._source(place)) for place in places],
+            "source": [source(thing.source if thing is not None else None) for thing in things],
             **self._shared(),
         }
 
@@ -130,10 +131,6 @@ class Columns:
         if thing is None or not thing.failed:
             return 0
         return 1 if error_in(self.tree.view.recording, thing.id) is None else 2
-
-    def _source(self, place: TreeNode) -> str:
-        thing = self._thing(place)
-        return labels.source(thing.source) if thing is not None else ""
 
     def _thing(self, place: TreeNode) -> Scope | Op | None:
         recording = self.tree.view.recording

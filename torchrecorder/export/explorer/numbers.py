@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from math import isfinite
 from statistics import fmean
 from typing import Any, Union
@@ -104,9 +104,11 @@ class _Places:
         counts: Sequence[int],
     ) -> None:
         self.recording = recording
-        self.members = [without_former(recording, inside) for inside in members]
+        self.members, self.parents = members, parents
+        if recording.former:
+            self.members = [without_former(recording, inside) for inside in members]
+            self.parents = [*_counted_in(recording, members, parents)]
         self.counts = counts
-        self.parents = [*_counted_in(recording, members, parents)]
         self.innermost: dict[str, int] = {}
         for place, inside in enumerate(self.members):
             self.innermost.update(dict.fromkeys(inside, place))
@@ -115,7 +117,8 @@ class _Places:
             scopes = self._calls(module)
             for value in own(module):
                 owned.setdefault(value, [self.innermost.get(value, -1)]).extend(scopes)
-        self._owned = {value: self._around(starts) for value, starts in owned.items()}
+        around = cache(self._around)  # most parameters of a module are in the same places
+        self._owned = {value: around(tuple(starts)) for value, starts in owned.items()}
         reads = ParameterOwners(recording).function_reads.items()
         for read in (read for op, read in reads if op in self.innermost):
             for value in read.values:

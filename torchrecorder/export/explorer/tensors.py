@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -60,9 +62,15 @@ class TensorColumns:
     def _marked(self) -> dict[int, Mark]:
         """The mark of each arrow that may have one, by index; for a bundle, that of the first
         arrow."""
-        drawn = bundles(self.view, self.flows)
-        place = {id(arrow): number for number, arrow in enumerate(self.view.arrows)}
-        marks = argument_marks(self.view, drawn)
+        arrows, scopes = self.view.arrows, self.view.recording.scopes
+        reads = Counter([arrow.head for arrow in arrows])
+        place = {
+            id(arrow): number for number, arrow in enumerate(arrows)
+            if reads[arrow.head] > 1 or arrow.head in scopes
+        }
+        some = replace(self.view, arrows=tuple(arrows[number] for number in place.values()))
+        drawn = bundles(some, [self.flows[number] for number in place.values()])
+        marks = argument_marks(some, drawn)
         return {place[id(drawn[item].first)]: mark for item, mark in marks.items()}
 
     def marks(self) -> list[list[int]]:
@@ -78,9 +86,10 @@ class TensorColumns:
     def closed_marks(self) -> list[list[int]]:
         """For each mark at a closed module its item, the row of the tensor, text and place."""
         tree, scopes, string = self.drawn.tree, self.view.recording.scopes, self.columns_of.strings
+        places = tree.places if any(map(attends, scopes.values())) else ()
         taking = {
             number: scope
-            for number, place in enumerate(tree.places)
+            for number, place in enumerate(places)
             if not place.fold and (scope := scopes.get(ScopeId(place.id))) and attends(scope)
         }
         found: dict[tuple[int, int], Mark] = {}
@@ -105,7 +114,7 @@ class TensorColumns:
             name = shared.pop(tail, None)
             link = Link(tail, head, name or arrow.value or "", tuple(shared.items()))
             if link not in joined:
-                yield link._replace(side=arrow.value in side)
+                yield link._replace(side=True) if arrow.value in side else link
             if name is not None or arrow.slot in ROLES:
                 joined.add(link)
 

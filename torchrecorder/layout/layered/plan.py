@@ -101,17 +101,16 @@ def _templates(
     of templates at the end."""
     known: dict[object, int] = {}
     templates: list[Template] = []
+    ranks: list[tuple[tuple[int, ...], tuple[int, ...]]] = []  # of the exits and entries of each
     for scope in sorted(scopes, reverse=True):
         layout = layouts[number[scope + 1]]
         inside = [number[child + 1] for child in scopes[scope].children]
-        orders = {
-            child: (_order(templates[inner].exits), _order(templates[inner].entries))
-            for child, inner in enumerate(inside) if inner >= 0
-        }
+        orders = {child: ranks[inner] for child, inner in enumerate(inside) if inner >= 0}
         key = number[scope + 1], tuple(orders.items())
         if key not in known:
             known[key] = len(templates)
             templates.append(layout.template(_across(layout, places[key[0]], orders)))
+            ranks.append((_order(templates[-1].exits), _order(templates[-1].entries)))
         number[scope + 1] = known[key]
     return tuple(templates)
 

@@ -195,13 +195,13 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
     )
 
 
-def depends_on_place(recording: RecordedRun, op: Op) -> bool:
-    """Whether the fold item of an op may differ in another call of equal structure: it reads an
-    input or constant of the run, or its key leaves something out."""
-    loose = recording.varying_sizes, recording.running_sums, recording.weight_loops
-    values = recording.values
-    return any(op.id in ops for ops in loose) or any(
-        values[slot.value].role in _GIVEN for slot in op.inputs
+def place_dependent(recording: RecordedRun) -> frozenset[str]:
+    """The ops whose fold item may differ in another call of equal structure: they read an input or
+    constant of the run, or their key leaves something out."""
+    given = (value.id for value in recording.values.values() if value.role in _GIVEN)
+    readers = (reader for value in given for reader in recording.consumers.get(value, ()))
+    return frozenset[str](readers).union(
+        recording.varying_sizes, recording.running_sums, recording.weight_loops
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import filterfalse
 from operator import attrgetter
 from typing import Any
 
@@ -59,13 +60,13 @@ class Connections:
             for arrow in arrows[box] if at[other_end(arrow)] not in span
         ]
 
-    def read(self, item: str) -> Iterator[Arrow]:
+    def read(self, item: str) -> Iterable[Arrow]:
         """The arrows that enter an item, except for optimizer state, whose amount grows with the
         steps before it, up to a limit in LBFGS.
         """
-        return (arrow for arrow in self.into(item) if not self.flows.is_state(arrow))
+        return filterfalse(self.flows.is_state, self.into(item))
 
-    def feeding(self, item: str) -> Iterator[Arrow]:
+    def feeding(self, item: str) -> Iterable[Arrow]:
         """The arrows that leave an item, except for state and arrows out of loops over weights,
         where each weight has its own readers.
         """

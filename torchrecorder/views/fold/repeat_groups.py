@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchrecorder.events import NO_STORAGE, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
-    FoldItem, Readers, block_id, blocks, depends_on_place, is_block, items_of, unit_of,
+    FoldItem, Readers, block_id, blocks, is_block, items_of, place_dependent, unit_of,
 )  # fmt: skip
 from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.collapse import SOURCES
@@ -29,11 +29,12 @@ def with_block_clusters(
     parents: dict[str, str | None] = {}
     keys: dict[str, object] = {}
     known: dict[Hashable, tuple[Sequence[str], _Repeats]] = {}
+    unlike = place_dependent(view.recording).union(apart)
     for around in (None, *view.clusters):
         row = items.siblings(around)
         if len(row) < 2:
             continue
-        contents = _contents(view.recording, around, row, apart)
+        contents = _contents(view.recording, around, row, unlike)
         if contents not in known:
             units = [
                 FoldItem(None, (item,)) if item in apart else unit(view.recording, item)
@@ -74,18 +75,17 @@ def _repeats(units: Sequence[FoldItem], readers: Callable[[], Readers]) -> _Repe
 
 
 def _contents(
-    recording: RecordedRun, around: str | None, row: Sequence[str], apart: Collection[str]
+    recording: RecordedRun, around: str | None, row: Sequence[str], unlike: Collection[str]
 ) -> Hashable:
     """A key that is equal for clusters with the same repeats: calls of modules of equal structure
-    that show the same steps, which the same lines called."""
+    that show the same steps, none of which is in *unlike*, which the same lines called."""
     scope = recording.scopes.get(ScopeId(around or ""))
     if scope is None or scope.module is None:
         return around
     steps = list[Hashable]()
     for item in row:
-        op = recording.ops.get(OpId(item))
-        step = op or recording.scopes.get(ScopeId(item))
-        if step is None or item in apart or op is not None and depends_on_place(recording, op):
+        step = recording.ops.get(OpId(item)) or recording.scopes.get(ScopeId(item))
+        if step is None or item in unlike:
             return around
         steps.append((step.index - scope.index, step.source))
     return recording.structures[scope.id], *steps
