@@ -48,6 +48,7 @@ from torchrecorder.events.run import (
     Gradient,
     Lost,
     Measured,
+    ParameterPart,
     ScopeLeft,
     Statistics,
 )
@@ -130,6 +131,7 @@ __all__ = [
     "NodeId",
     "OpId",
     "OpKind",
+    "ParameterPart",
     "Rank",
     "RankGroup",
     "Role",

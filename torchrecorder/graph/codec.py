@@ -28,6 +28,7 @@ from torchrecorder.events import (
     FusedKernel,
     GradSwitch,
     GraphBreak,
+    ParameterPart,
     Shard,
     Slot,
     Statistics,
@@ -59,6 +60,7 @@ TABLES: Mapping[str, Any] = {
 OPTIONAL_TABLES: Mapping[str, Any] = {
     "allocations": Allocation,
     "shards": Shard,
+    "parameter_parts": ParameterPart,
     "communications": Communication,
     "compiled_graphs": CompiledGraph,
     "graph_breaks": GraphBreak,

@@ -16,8 +16,8 @@ from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     STORED, Allocation, Communication, CompiledGraph, FunctionCall, FunctionId, FusedKernel,
-    GradId, GradSwitch, GraphBreak, ModuleId, NodeId, OpId, Rank, Role, ScopeId, ScopeKind, Shard,
-    Slot, Statistics, ValueId,
+    GradId, GradSwitch, GraphBreak, ModuleId, NodeId, OpId, ParameterPart, Rank, Role, ScopeId,
+    ScopeKind, Shard, Slot, Statistics, ValueId,
 )
 from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
@@ -100,6 +100,7 @@ class RecordedRun:
         measured: Measured amounts, by quantity and by node or scope.
         statistics: Statistics of tensors and gradients, if ``stats`` is set.
         shards: The parts of distributed tensors in this process.
+        parameter_parts: Parameters in the memory of others, as in a flat parameter of FSDP.
         communications: Communication with other processes, in run order.
         allocations: Allocations of tensor memory, in order, if ``memory=True``.
         kept: The tensors of ``keep=``; they are neither saved nor compared.
@@ -129,6 +130,7 @@ class RecordedRun:
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     statistics: tuple[Statistics, ...] = ()
     shards: tuple[Shard, ...] = ()
+    parameter_parts: tuple[ParameterPart, ...] = ()
     communications: tuple[Communication, ...] = ()
     allocations: tuple[Allocation, ...] = ()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
