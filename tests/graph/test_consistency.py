@@ -88,6 +88,12 @@ X = (Slot("", "v99"),)
         (changed(nested(), "ops", "o0", inputs=(Slot("", "x99"),)), "values"),
         (
             replace(stepped(), backward_runs=(
+                stepped().backward_runs[0].replace(cleared=(Slot("hook()", "x99"),)),
+            )),
+            "values",
+        ),
+        (
+            replace(stepped(), backward_runs=(
                 stepped().backward_runs[0].replace(replacements=("x99",)),
             )),
             "values",

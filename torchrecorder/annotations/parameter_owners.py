@@ -119,6 +119,11 @@ class ParameterOwners:
         return frozenset(twice)
 
     @cached_property
+    def cleared(self) -> Mapping[str, str]:
+        """See `cleared_gradients`."""
+        return cleared_gradients(self.recording)
+
+    @cached_property
     def unreached(self) -> frozenset[ValueId]:
         """The trainable parameters without a gradient, if others have one."""
         reached = with_gradient(self.recording)
@@ -134,6 +139,22 @@ def with_gradient(recording: RecordedRun) -> set[ValueId]:
     known, around = leaf_gradients(recording), flat_parameters(recording)
     given = (value for value in set_gradients(recording) if around.get(value) in {None, *known})
     return {*known, *given}
+
+
+def cleared_gradients(recording: RecordedRun) -> dict[str, str]:
+    """The leaves whose gradient was cleared in the last pass that computed it, with the hooks that
+    did so. By the first value of each."""
+    cleared = [(run.run, slot) for run in recording.backward_runs for slot in run.cleared]
+    if not cleared:
+        return {}
+    first = before_writes(recording)
+    last: dict[ValueId, int] = {}
+    for ran in recording.grad_runs:
+        leaf = recording.grad_nodes[ran.grad].variable
+        if leaf is not None and any(ran.given):
+            last[first.get(leaf, leaf)] = ran.run
+    found = [(run, first.get(slot.value, slot.value), slot.name) for run, slot in cleared]
+    return {value: hooks for run, value, hooks in found if last.get(value) == run}
 
 
 def set_gradients(recording: RecordedRun) -> dict[ValueId, float]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from torchrecorder.annotations.parameter_owners import (
-    before_writes, flat_parameters, leaf_gradients, run_again, with_gradient,
+    before_writes, cleared_gradients, flat_parameters, leaf_gradients, run_again, with_gradient,
 )  # fmt: skip
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
@@ -24,7 +24,8 @@ from torchrecorder.query.find import first_kind
 
 
 MissingGradientReason = Literal[
-    "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated", "zero"
+    "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated",
+    "cleared", "zero",
 ]
 
 FROZEN = "it does not require grad (requires_grad=False)"
@@ -44,6 +45,7 @@ class MissingGradient:
             ``"not in the loss"`` (no tensor computed from it reaches the loss), ``"left autograd"``
             (such a tensor reaches the loss, but without autograd history), ``"no backward"`` (no
             backward pass ran), ``"not propagated"`` (a pass ran without a gradient for it),
+            ``"cleared"`` (a post-accumulate-grad hook set it to None, as optimizers in backward),
             ``"zero"`` (it has one, but of zeros only; recorded with ``stats=True``).
         text: The reason in words.
         ops: The operations where the gradient was lost, in run order; may be empty.
@@ -93,6 +95,9 @@ class _GradientSearch:
 
     def answer(self) -> MissingGradient | None:
         """The first reason that holds."""
+        hooks = cleared_gradients(self.recording).get(self.value.id)
+        if hooks is not None:
+            return self._because("cleared", f"it received one, which {hooks} set to None")
         if self.value.id in with_gradient(self.recording) | run_again(self.recording):
             return self._zeros()
         reading = [*self._reading(self.same)]
