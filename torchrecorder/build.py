@@ -15,8 +15,8 @@ from typing import Any, Union
 from torchrecorder.events import (
     BYTES_PEAK, GRAD_SUFFIX, NO_STORAGE, STORED, TRANSPARENT, Allocation, Communication,
     CompiledGraph, FunctionCall, FunctionId, FusedKernel, GradId, GradNodeMade, GradSwitch,
-    GraphBreak, Lost, Measured, ModuleId, OpId, Role, ScopeId, ScopeLeft, Shard, Slot, Statistics,
-    ValueId,
+    GraphBreak, Lost, Measured, ModuleId, OpId, ParameterPart, Role, ScopeId, ScopeLeft, Shard,
+    Slot, Statistics, ValueId,
 )
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.relations import Boundaries
@@ -40,6 +40,7 @@ Event = Union[
     Measured,
     Statistics,
     Shard,
+    ParameterPart,
     Communication,
     CompiledGraph,
     GraphBreak,
@@ -88,6 +89,7 @@ class _TableBuilder:
         self.measured: dict[str, dict[str, float]] = {}
         self.statistics: list[Statistics] = []
         self.shards: list[Shard] = []
+        self.parts: dict[ParameterPart, None] = {}
         self.communications: list[Communication] = []
         self.graphs: list[CompiledGraph] = []
         self.breaks: list[GraphBreak] = []
@@ -125,6 +127,7 @@ class _TableBuilder:
             Measured: self._measured,
             Statistics: self.statistics.append,
             Shard: self.shards.append,
+            ParameterPart: lambda part: self.parts.setdefault(part),
             Communication: self.communications.append,
             CompiledGraph: self.graphs.append,
             GraphBreak: self.breaks.append,
@@ -211,6 +214,7 @@ class _TableBuilder:
             measured=self._amounts(),
             statistics=tuple(filter(self._is_of_known, self.statistics)),
             shards=tuple(shard for shard in self.shards if shard.value in self.values),
+            parameter_parts=tuple(self.parts),
             communications=tuple(map(self._placed, self.communications)),
             kept=kept,
             compiled_graphs=tuple(self.graphs),

@@ -38,7 +38,7 @@ class Table:
     def enter(self, *tensors, storage=None):
         for tensor in tensors:
             entry = self.entries[id(tensor)] = Entry(tensor, self.forget)
-            entry.key = id(tensor)
+            entry.key, entry.producer = id(tensor), OpId("o0")
             entry.set_storage(storage or self.storage)
 
     def around(self, tensor):
@@ -69,6 +69,20 @@ def test_only_tensors_of_the_storage_are_looked_at():
     assert entries.asked < 10
     table.entries[id(whole)].set_storage(Storage(None, 2))
     assert table.around(whole[:3])[0] is None
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_memory_from_before_the_run_comes_from_no_part_of_it(write):
+    """A tensor around an input is an input, too, unless the run has written their memory."""
+    whole = torch.ones(4, 2)
+    part, other = whole.split(2)
+    with torchrecorder.Recorder() as recorder:
+        part.mul_(3) if write else part.neg()
+        other.neg()
+        whole.exp()
+    recording = recorder.recording
+    (read,) = [op.inputs[0].value for op in recording.ops.values() if op.name == "exp"]
+    assert (recording.values[read].producer is None) is not write
 
 
 def test_the_narrowest_around_is_the_nearest(table):

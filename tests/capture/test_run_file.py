@@ -170,6 +170,32 @@ def test_a_handler_that_is_set_in_the_block_stays(tmp_path: Path) -> None:
 
 
 @needs_signals
+def test_a_handler_that_is_set_while_another_thread_records(tmp_path: Path) -> None:
+    """It stays when that thread ends the recorder, where ``signal.signal()`` does not work."""
+    got: list[int] = []
+    before = signal.getsignal(signal.SIGTERM)
+    begun, ends = threading.Event(), threading.Event()
+
+    def record() -> None:
+        with Recorder(save=tmp_path / "run.json"):
+            begun.set()
+            ends.wait(30)
+
+    recording = threading.Thread(target=record)
+    try:
+        recording.start()
+        assert begun.wait(30)
+        signal.signal(signal.SIGTERM, lambda number, _: got.append(number))
+        ends.set()
+        recording.join()
+        assert run_file.get_handler(signal.SIGTERM)  # else the signal would end the process
+        os.kill(os.getpid(), signal.SIGTERM)
+        _until(lambda: got)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@needs_signals
 def test_a_child_process_that_is_told_to_end(tmp_path: Path, handled: list[int]) -> None:
     """Its parent is not; and it leaves the parent's file alone."""
     path, other = tmp_path / "run.json", torchrecorder.record(nn.Linear(2, 2), X)

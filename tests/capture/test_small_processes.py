@@ -376,7 +376,7 @@ def test_gradients_at_the_end_of_a_pass() -> None:
 
     for tensors, found in (((weight,), {"v1": 16}), ((none, other, inner, None), {})):
         made._gradients = {}
-        made.values = SimpleNamespace(peek=peek, named={
+        made.values = SimpleNamespace(peek=peek, parts=set(), named={
             number: (lambda tensor=tensor: tensor, None, None)
             for number, tensor in enumerate(tensors)
         })

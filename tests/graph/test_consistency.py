@@ -12,8 +12,8 @@ import pytest
 from tests.graph.test_facts import nested
 from tests.stepped import stepped
 from torchrecorder.events import (
-    Allocation, Communication, FunctionCall, FusedKernel, GradEdge, GraphBreak, Shard, Slot,
-    Statistics,
+    Allocation, Communication, FunctionCall, FusedKernel, GradEdge, GraphBreak, ParameterPart,
+    Shard, Slot, Statistics,
 )
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.failure import Failure
@@ -88,6 +88,12 @@ X = (Slot("", "v99"),)
         (changed(nested(), "ops", "o0", inputs=(Slot("", "x99"),)), "values"),
         (
             replace(stepped(), backward_runs=(
+                stepped().backward_runs[0].replace(cleared=(Slot("hook()", "x99"),)),
+            )),
+            "values",
+        ),
+        (
+            replace(stepped(), backward_runs=(
                 stepped().backward_runs[0].replace(replacements=("x99",)),
             )),
             "values",
@@ -101,6 +107,7 @@ X = (Slot("", "v99"),)
         (replace(nested(), outputs=(Slot("", "x99"),)), "values"),
         (changed(stepped(), "grad_nodes", "g1", variable="x99"), "values"),
         (replace(nested(), shards=(blank(Shard, value="x99"),)), "values"),
+        (replace(nested(), parameter_parts=(ParameterPart("v1", "x99"),)), "values"),
         (changed(nested(), "values", "v1", grad=GradEdge("x99", 0)), "grad_nodes"),
         (changed(stepped(), "grad_nodes", "g1", next=(None, GradEdge("x99", 0))), "grad_nodes"),
         (changed(stepped(), "grad_nodes", "g1", made_by="x99"), "grad_nodes"),

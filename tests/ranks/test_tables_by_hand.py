@@ -13,7 +13,7 @@ from tests.figures import network
 from tests.graph.test_consistency import blank, changed
 from tests.ranks.test_by_hand import ran, sent, sharded
 from tests.stepped import stepped
-from torchrecorder.events import Role, ScopeKind, Shard
+from torchrecorder.events import ParameterPart, Role, ScopeKind, Shard, Slot
 from torchrecorder.graph.consistency import problems
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 from torchrecorder.recording import Recording
@@ -103,11 +103,14 @@ def test_what_hooks_gave_to_passes_has_the_new_ids() -> None:
     """Each pass refers to a tensor of its own rank."""
     made = stepped()
     (run,) = made.backward_runs
-    made = replace(made, backward_runs=(run.replace(replacements=("v2",)),))
+    made = replace(made, backward_runs=(
+        run.replace(replacements=("v2",), cleared=(Slot("hook()", "v2"),)),
+    ))
     other = changed(made, "ops", "o0", name="other")
     whole = torchrecorder.merge([ran(0, whole=made), ran(1, whole=other)]).whole
     first, second = (value for run in whole.backward_runs for value in run.replacements)
     assert first != second and {first, second} <= whole.values.keys()
+    assert [slot.value for run in whole.backward_runs for slot in run.cleared] == [first, second]
 
 
 def test_the_autograd_graph_of_each_rank_stays_its_own() -> None:
@@ -219,7 +222,8 @@ def test_measurements_and_shards_have_the_new_ids() -> None:
         (weight,) = (value.id for value in whole.values.values() if value.names == ("weight",))
         shard = blank(Shard, value=weight, bytes=4, shape=(1,), mesh="", placements=())
         amounts = MappingProxyType({op: 1.0 for op in whole.ops})
-        whole = replace(whole, shards=(shard,), measured=MappingProxyType({"kept": amounts}))
+        whole = replace(whole, shards=(shard,), measured=MappingProxyType({"kept": amounts}),
+                        parameter_parts=(ParameterPart(weight, weight),))
         return ran(rank, message, whole=whole)
 
     found = torchrecorder.merge([
@@ -230,6 +234,7 @@ def test_measurements_and_shards_have_the_new_ids() -> None:
     assert found.measured == {"kept": dict.fromkeys(found.ops, 1.0)}
     weights = [value.id for value in found.values.values() if value.role is Role.PARAMETER]
     assert [shard.value for shard in found.shards] == weights and len({*weights}) == 2
+    assert [part.whole for part in found.parameter_parts] == weights
 
 
 def test_lanes_that_end_with_a_module_without_operations() -> None:

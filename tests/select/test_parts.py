@@ -12,7 +12,8 @@ from tests.figures import linear
 from tests.graph.test_consistency import blank, changed, keyed
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    Communication, FunctionCall, FusedKernel, GraphBreak, OpKind, ScopeKind, Shard, SourceLine,
+    Communication, FunctionCall, FusedKernel, GraphBreak, OpKind, ParameterPart, ScopeKind, Shard,
+    SourceLine,
 )
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.nodes import Scope
@@ -136,6 +137,7 @@ def test_what_belongs_to_ops_goes_with_them() -> None:
         ),
         fused_kernels=(blank(FusedKernel, ops=("o0", "o1")),),
         shards=(blank(Shard, value="v2"),),
+        parameter_parts=(ParameterPart("v2", "v2"), ParameterPart("v2", "v99")),
     )
     part = Focus(since="left")(whole)
     assert [(one.scope, one.op) for one in part.communications] == [("s1", "o1"), ("s0", None)]
@@ -143,6 +145,7 @@ def test_what_belongs_to_ops_goes_with_them() -> None:
         ("s1", "o1"), ("s3", "o3"), ("s0", None),
     ]  # fmt: skip
     assert part.fused_kernels[0].ops == ("o1",) and part.shards == whole.shards
+    assert part.parameter_parts == whole.parameter_parts[:1]
     assert {grad.name for grad in Focus("head")(whole).grad_nodes.values()} == {"AddBackward0"}
     assert all(not grad.next or grad.next == (None,) * len(grad.next)
                for grad in Focus("head")(whole).grad_nodes.values())

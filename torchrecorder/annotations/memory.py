@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import Annotation, measured
-from torchrecorder.annotations.parameter_owners import leaf_gradients
-from torchrecorder.events import (
-    BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, GradId, OpKind, Role, ScopeId,
-)
+from torchrecorder.annotations.parameter_owners import leaf_gradients, set_gradients
+from torchrecorder.annotations.parameters import stored
+from torchrecorder.events import BYTES_PEAK, BYTES_SAVED, GradId, OpKind, Role, ScopeId
 from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
 
@@ -26,14 +27,12 @@ def new_bytes(recording: RecordedRun) -> dict[str, float]:
     return found
 
 
-def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
+def gradient_bytes(recording: RecordedRun) -> Mapping[str, float]:
     """For each parameter with a gradient, the bytes of the gradient; for a shard, of the shard."""
-    whole: dict[str, float] = {
-        leaf: gradient.bytes
-        for leaf, gradient in leaf_gradients(recording).items()
-        if recording.values[leaf].role is Role.PARAMETER
-    }
-    return {**whole, **recording.measured.get(BYTES_OF_GRADIENT, {})}
+    counted = {value.id for value in stored(recording, Role.PARAMETER)}
+    received = leaf_gradients(recording).items()
+    found = {leaf: float(gradient.bytes) for leaf, gradient in received if leaf in counted}
+    return {**found, **set_gradients(recording)}  # type: ignore[dict-item]
 
 
 def saved_bytes(recording: RecordedRun) -> dict[str, float]:

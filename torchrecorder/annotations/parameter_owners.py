@@ -120,14 +120,64 @@ class ParameterOwners:
         return frozenset(twice)
 
     @cached_property
+    def cleared(self) -> Mapping[str, str]:
+        """See `cleared_gradients`."""
+        return cleared_gradients(self.recording)
+
+    @cached_property
     def unreached(self) -> frozenset[ValueId]:
         """The trainable parameters without a gradient, if others have one."""
-        spread = self.recording.measured.get(BYTES_OF_GRADIENT, {})
-        reached = {*leaf_gradients(self.recording), *spread}
+        reached = with_gradient(self.recording)
         values = self.recording.values.values() if reached else ()
         return frozenset(
             value.id for value in values if value.trainable and value.id not in reached
         ) - run_again(self.recording)
+
+
+def with_gradient(recording: RecordedRun) -> set[ValueId]:
+    """The first values of the leaves that received a gradient; not what was left of an earlier pass
+    at the part of a parameter."""
+    known, around = leaf_gradients(recording), flat_parameters(recording)
+    given = (value for value in set_gradients(recording) if around.get(value) in {None, *known})
+    return {*known, *given}
+
+
+def cleared_gradients(recording: RecordedRun) -> dict[str, str]:
+    """The leaves whose gradient was cleared in the last pass that computed it, with the hooks that
+    did so. By the first value of each."""
+    cleared = [(run.run, slot) for run in recording.backward_runs for slot in run.cleared]
+    if not cleared:
+        return {}
+    first = before_writes(recording)
+    last: dict[ValueId, int] = {}
+    for ran in recording.grad_runs:
+        leaf = recording.grad_nodes[ran.grad].variable
+        if leaf is not None and any(ran.given):
+            last[first.get(leaf, leaf)] = ran.run
+    found = [(run, first.get(slot.value, slot.value), slot.name) for run, slot in cleared]
+    return {value: hooks for run, value, hooks in found if last.get(value) == run}
+
+
+def set_gradients(recording: RecordedRun) -> dict[ValueId, float]:
+    """The bytes of the gradients that other code than autograd sets: of sharded parameters, and of
+    parts of parameters. By the first value of each."""
+    measured = recording.measured.get(BYTES_OF_GRADIENT, {})
+    first = before_writes(recording) if measured else {}
+    return {first.get(ValueId(key), ValueId(key)): size for key, size in measured.items()}
+
+
+def flat_parameters(recording: RecordedRun) -> dict[ValueId, ValueId]:
+    """For each parameter in the memory of one that no module has, that one; by first values.
+
+    Autograd computes the gradient of the flat parameter, of which FSDP gives each its part.
+    """
+    if not recording.parameter_parts:
+        return {}
+    first = before_writes(recording)
+    modules = recording.modules.values()
+    held = {slot.value for module in modules for slot in module.parameters}
+    pairs = [[first.get(value, value) for value in pair] for pair in recording.parameter_parts]
+    return {part: whole for part, whole in pairs if whole not in held}
 
 
 def leaf_gradients(recording: RecordedRun) -> dict[ValueId, Gradient]:

@@ -7,15 +7,21 @@ from math import prod
 
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import PROCESSES, Annotation
+from torchrecorder.annotations.parameter_owners import flat_parameters
 from torchrecorder.events import Role
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
 
 
 def stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
-    """The first values of parameters or buffers, without values of later writes."""
+    """The first values of parameters or buffers, without values of later writes.
+
+    Flat parameters are left out: their numbers are those of their parts.
+    """
+    flat = frozenset(flat_parameters(recording).values())
     for value in map(recording.values.__getitem__, recording.stored):
-        if value.role is role and not value.kind.startswith("Uninitialized"):
+        uninitialized = value.kind.startswith("Uninitialized")
+        if value.role is role and value.id not in flat and not uninitialized:
             yield value
 
 

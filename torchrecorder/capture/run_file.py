@@ -13,6 +13,7 @@ only ever appended, and an event that is still missing is repaired as one that n
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import os
 import select
@@ -166,6 +167,15 @@ def _tell(text: str) -> None:
 _WOKEN = b"\0"
 
 
+get_handler = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(("PyOS_getsig", ctypes.pythonapi))
+"""The handler of a signal in the operating system, which is that of Python if Python has one."""
+
+set_handler = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(
+    ("PyOS_setsig", ctypes.pythonapi)
+)
+"""Sets that handler in any thread; ``signal.signal()`` works in the main thread only."""
+
+
 class _TermSignal:
     """Receives ``SIGTERM`` for a thread. At most one at a time does; nested ones do without."""
 
@@ -225,10 +235,11 @@ class _TermSignal:
         if _TermSignal.active is not self:
             return
         _TermSignal.active = None
-        faulthandler.unregister(signal.SIGTERM)
-        now = signal.getsignal(signal.SIGTERM)
-        if now is not self._before and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, now)  # the program has set it in the meantime
+        changed = signal.getsignal(signal.SIGTERM) is not self._before  # by the program
+        handler = get_handler(signal.SIGTERM)
+        faulthandler.unregister(signal.SIGTERM)  # puts back the handler from before
+        if changed:
+            set_handler(signal.SIGTERM, handler)
 
 
 def _after_fork() -> None:

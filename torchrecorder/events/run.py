@@ -61,6 +61,18 @@ class GradSwitch(NamedTuple):
     source: SourceLine | None
 
 
+class ParameterPart(NamedTuple):
+    """A parameter in the memory of another one, such as a weight in a flat parameter of FSDP.
+
+    Attributes:
+        value: The parameter.
+        whole: The larger parameter that holds its memory.
+    """
+
+    value: ValueId
+    whole: ValueId
+
+
 class ScopeLeft(NamedTuple):
     """The end of a scope, with its inputs and outputs; outputs are None if they are unknown."""
 

@@ -22,7 +22,7 @@ import msgspec
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
 from torchrecorder.events import (
     Allocation, Communication, CompiledGraph, FunctionCall, FusedKernel, GradSwitch, GraphBreak,
-    Shard, Slot, Statistics,
+    ParameterPart, Shard, Slot, Statistics,
 )
 from torchrecorder.graph import consistency
 from torchrecorder.graph.gc_pause import without_gc
@@ -51,6 +51,7 @@ TABLES: Mapping[str, Any] = {
 OPTIONAL_TABLES: Mapping[str, Any] = {
     "allocations": Allocation,
     "shards": Shard,
+    "parameter_parts": ParameterPart,
     "communications": Communication,
     "compiled_graphs": CompiledGraph,
     "graph_breaks": GraphBreak,

@@ -81,8 +81,10 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         {slot.value for slot in (*recording.inputs, *recording.outputs)},
         {grad.variable for grad in grads},
         {shard.value for shard in recording.shards},
+        {value for part in recording.parameter_parts for value in part},
         {item.value for item in recording.grad_switches},
         {value for run in recording.backward_runs for value in run.replacements},
+        {slot.value for run in recording.backward_runs for slot in run.cleared},
     )
     yield "grad_nodes", _ids_in(
         {value.grad.grad for value in values if value.grad is not None},

@@ -224,6 +224,8 @@ class BackwardRun(Row, frozen=True, gc=False):
         failed: Whether it raised an exception.
         replacements: Results of hooks that its nodes received or returned in place of the gradients
             that PyTorch computed.
+        cleared: The leaves whose ``grad`` was None again at its end, each named after the hooks
+            that run when a gradient was accumulated: ``"update() at train.py:12"``.
     """
 
     run: int
@@ -232,6 +234,7 @@ class BackwardRun(Row, frozen=True, gc=False):
     create_graph: bool
     failed: bool
     replacements: tuple[ValueId, ...] = ()
+    cleared: tuple[Slot, ...] = ()
 
 
 class GradRun(Row, frozen=True, gc=False):

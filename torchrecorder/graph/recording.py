@@ -16,14 +16,14 @@ from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     STORED, Allocation, Communication, CompiledGraph, FunctionCall, FunctionId, FusedKernel,
-    GradId, GradSwitch, GraphBreak, ModuleId, NodeId, OpId, Rank, Role, ScopeId, ScopeKind, Shard,
-    Slot, Statistics, ValueId,
+    GradId, GradSwitch, GraphBreak, ModuleId, NodeId, OpId, ParameterPart, Rank, Role, ScopeId,
+    ScopeKind, Shard, Slot, Statistics, ValueId,
 )
 from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
 from torchrecorder.graph.failure import Failure
-from torchrecorder.graph.mappings import frozen, plain
+from torchrecorder.graph.mappings import frozen, grouped, plain
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
@@ -100,6 +100,7 @@ class RecordedRun:
         measured: Measured amounts, by quantity and by node or scope.
         statistics: Statistics of tensors and gradients, if ``stats`` is set.
         shards: The parts of distributed tensors in this process.
+        parameter_parts: Parameters in the memory of others, as in a flat parameter of FSDP.
         communications: Communication with other processes, in run order.
         allocations: Allocations of tensor memory, in order, if ``memory=True``.
         kept: The tensors of ``keep=``; they are neither saved nor compared.
@@ -129,6 +130,7 @@ class RecordedRun:
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     statistics: tuple[Statistics, ...] = ()
     shards: tuple[Shard, ...] = ()
+    parameter_parts: tuple[ParameterPart, ...] = ()
     communications: tuple[Communication, ...] = ()
     allocations: tuple[Allocation, ...] = ()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
@@ -231,11 +233,9 @@ class RecordedRun:
     @cached_property
     def consumers(self) -> Mapping[ValueId, tuple[OpId, ...]]:
         """The ops that read each value, once per argument, in run order."""
-        readers: dict[ValueId, list[OpId]] = {}
-        for op in self.ops.values():
-            for slot in op.inputs:
-                readers.setdefault(slot.value, []).append(op.id)
-        return MappingProxyType({value: tuple(ops) for value, ops in readers.items()})
+        read = ((slot.value, op.id) for op in self.ops.values() for slot in op.inputs)
+        readers = grouped(read).items()
+        return MappingProxyType({value: tuple(ops) for value, ops in readers})
 
     @cached_property
     def stored(self) -> Mapping[ValueId, Role]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients, run_again
+from torchrecorder.annotations.parameter_owners import (
+    before_writes, cleared_gradients, flat_parameters, leaf_gradients, run_again, with_gradient,
+)  # fmt: skip
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
 from torchrecorder.errors import InvalidArgument
@@ -22,7 +24,8 @@ from torchrecorder.query.find import first_kind
 
 
 MissingGradientReason = Literal[
-    "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated", "zero"
+    "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated",
+    "cleared", "zero",
 ]
 
 FROZEN = "it does not require grad (requires_grad=False)"
@@ -41,7 +44,8 @@ class MissingGradient:
         reason: ``"frozen"`` (it does not or did not require grad), ``"unused"`` (no op read it),
             ``"not in the loss"`` (no tensor computed from it reaches the loss), ``"left autograd"``
             (such a tensor reaches the loss, but without autograd history), ``"no backward"`` (no
-            pass was recorded), ``"not propagated"`` (a pass ran without a gradient for it), or
+            pass was recorded), ``"not propagated"`` (a pass ran without a gradient for it),
+            ``"cleared"`` (a post-accumulate-grad hook set it to None, as optimizers in backward),
             ``"zero"`` (it has one, but of zeros only; recorded with ``stats=True``).
         text: The reason in words.
         ops: The operations where the gradient was lost, in run order; may be empty.
@@ -91,7 +95,10 @@ class _GradientSearch:
 
     def answer(self) -> MissingGradient | None:
         """The first reason that holds."""
-        if self.value.id in {*leaf_gradients(self.recording), *run_again(self.recording)}:
+        hooks = cleared_gradients(self.recording).get(self.value.id)
+        if hooks is not None:
+            return self._because("cleared", f"it received one, which {hooks} set to None")
+        if self.value.id in with_gradient(self.recording) | run_again(self.recording):
             return self._zeros()
         reading = [*self._reading(self.same)]
         frozen = [op for op in reading if not self._requires_grad(op.index)]
@@ -190,15 +197,23 @@ class _GradientSearch:
 
     @cached_property
     def same(self) -> set[ValueId]:
-        """The tensor before the run, and its values after writes."""
+        """The tensor before the run, its values after writes, and those of its flat parameter."""
         storage, values = self.value.storage, self.recording.values.values()
         named = {
             value.id for value in values
             if storage >= 0 and value.storage == storage and value.names == self.value.names
         }
         firsts = before_writes(self.recording).items()
-        written = {value for value, first in firsts if first == self.value.id}
-        return named | written | {self.value.id}
+        held = {self.value.id, *self._flat}
+        return named | held | {value for value, first in firsts if first in held}
+
+    @cached_property
+    def _flat(self) -> tuple[ValueId, ...]:
+        """The flat parameter that holds its memory, unless the run made one of it."""
+        flat = flat_parameters(self.recording).get(self.value.id)
+        if flat is None or self.recording.values[flat].producer is not None:
+            return ()
+        return (flat,)
 
     @cached_property
     def reached(self) -> set[ValueId]:
@@ -344,6 +359,10 @@ class _GradientSearch:
 
     def _not_propagated(self) -> MissingGradient | None:
         """The reason if the graph leads from the loss to it: the node that returned no gradient."""
+        for flat in leaf_gradients(self.recording).keys() & {*self._flat}:
+            name = next(iter(self.recording.values[flat].names), "a flat parameter")
+            text = f"{name} received the gradient, which was not given to this part of it"
+            return self._because("not propagated", text)
         grads, ops = self.recording.grad_nodes, self.recording.ops
         ran = [run for run in self.recording.grad_runs if run.grad in self.nodes]
         got_nothing = {run.grad for run in ran if not any(run.given)}

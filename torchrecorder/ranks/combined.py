@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 from torchrecorder.events import (
     GRAD_SUFFIX, GRADIENT_MESSAGE, MESSAGE, STORED, UNFINISHED, Communication, GradEdge, GradId,
-    GradSwitch, ModuleId, OpId, Role, ScopeId, ScopeKind, Shard, Slot, ValueId,
+    GradSwitch, ModuleId, OpId, ParameterPart, Role, ScopeId, ScopeKind, Shard, Slot, ValueId,
 )
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import (
@@ -75,7 +75,7 @@ class _CombinedTables:
         self.grads: dict[GradId, GradNode] = {}
         self.lists: dict[str, list[Any]] = {
             name: [] for name in ("inputs", "outputs", "backward_runs", "grad_runs", "statistics",
-                                  "shards", "grad_switches", "communications")
+                                  "shards", "parameter_parts", "grad_switches", "communications")
         }
         self.measured: dict[str, dict[str, float]] = {}
         self.placed: list[list[Communication]] = []
@@ -153,7 +153,8 @@ class _CombinedTables:
             )
             for statistic in recording.statistics
         ]
-        lists["shards"] += map(new.row, recording.shards)
+        for name in ("shards", "parameter_parts"):
+            lists[name] += map(new.row, getattr(recording, name))
         lists["grad_switches"] += [
             new.row(item, position=item.position + self.index) for item in recording.grad_switches
         ]
@@ -311,7 +312,8 @@ class _Renumbered:
 
 _IDS = re.compile(r"\b((Scope|Module|Op|Value|Grad)Id|Slot|GradEdge)\b")
 _ROWS: tuple[type[Any], ...] = (
-    Scope, Module, Op, Value, GradNode, BackwardRun, GradRun, Communication, Shard, GradSwitch,
+    Scope, Module, Op, Value, GradNode, BackwardRun, GradRun, Communication, Shard, ParameterPart,
+    GradSwitch,
 )
 _REFERENCES: Mapping[type[Any], tuple[str, ...]] = {
     kind: tuple(name for name, hint in kind.__annotations__.items() if _IDS.search(str(hint)))

@@ -205,6 +205,9 @@ class _Selection:
             outputs=outputs,
             grad_runs=tuple(run for run in self.whole.grad_runs if run.grad in grads),
             shards=tuple(shard for shard in self.whole.shards if shard.value in values),
+            parameter_parts=tuple(
+                part for part in self.whole.parameter_parts if values.keys() >= {*part}
+            ),
             grad_switches=tuple(item for item in self.whole.grad_switches if item.value in values),
             statistics=tuple(
                 one for one in self.whole.statistics if one.node in values or one.node in grads

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from torchrecorder.annotations.parameter_owners import cleared_gradients
 from torchrecorder.annotations.nan_origin import first_bad_grad, first_bad_ops
 from torchrecorder.annotations.places import call_in_words, scope_name
 from torchrecorder.checks import shown
@@ -186,10 +187,13 @@ def _shapes(
     numbers = BoxNumbers(
         view, tuple(number for number in style.numbers if number != style.color_by)
     )
+    cleared: Mapping[str, str] = cleared_gradients(view.recording) if view.backward else {}
     for box in view.boxes.values():
         look, label = style.look(box, view), captions.box(box)
         if box.kind is not BoxKind.GRAD and view.is_idle(box):
             label = (*label, Text("no gradient" if box.kind in WITH_SHAPE else "did not run"))
+        hooks = {hooks for member in box.members if (hooks := cleared.get(member))}
+        label = (*label, *(Text(f"cleared by {item}") for item in hooks if len(hooks) == 1))
         if box.count > 1 and (back := feedback(view, box)):
             label = (*label, Text(next_round(view, back)))
         if box.id in unused:

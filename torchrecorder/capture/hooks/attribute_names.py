@@ -89,15 +89,21 @@ class AttributeNames(TensorNames):
         known = self.of_running(tensor) or self.registry.places.of(tensor)
         if known is not None:
             return known
-        for prefix, module in self._running():
-            inside = self._inside(vars(module), tensor)
-            if inside is not None:
-                return Role.CONSTANT, prefix + inside
+        for name in self.in_objects(tensor):
+            return Role.CONSTANT, name
         state = self._of_state(tensor)
         if state is not None:
             return Role.CONSTANT, state
         variable = self._variable(tensor) if self._globals else None
         return variable or self._in_region(tensor)
+
+    def in_objects(self, tensor: Tensor) -> tuple[str, ...]:
+        """The name of *tensor* in an object that a running module has; else an empty tuple."""
+        for prefix, module in self._running():
+            inside = self._inside(vars(module), tensor)
+            if inside is not None:
+                return (prefix + inside,)
+        return ()
 
     def of_running(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The role and name of *tensor* as parameter, buffer or attribute of a running module."""

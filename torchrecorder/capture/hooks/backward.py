@@ -30,6 +30,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.autograd.walk import AutogradWalk
+from torchrecorder.capture.hooks.cleared_gradients import HookedLeaves
 from torchrecorder.capture.hooks.failing_node import (
     EngineCall, NextNode, failed_call, home, node_of_check,
 )  # fmt: skip
@@ -55,6 +56,7 @@ class BackwardRuns:
         self._makers: dict[int, list[tuple[int, GradId]]] = {}
         self._forms: dict[Any, Gradient] = {}
         self.left: Callable[[], None] = lambda: None
+        self.file: Callable[[str], str | None] = lambda filename: None
 
     def behind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """All nodes that a call of ``backward()`` or ``grad()`` reaches from its tensors."""
@@ -68,8 +70,8 @@ class BackwardRuns:
 
         There are none inside a transformation of ``torch.func``, whose graph is behind wrappers.
         """
-        number = next(self.tape.backward_runs)
-        run = RunningPass(self, number, op, bool(creates_graph(args, kwargs)))
+        number, create_graph = next(self.tape.backward_runs), bool(creates_graph(args, kwargs))
+        run = RunningPass(self, number, op, create_graph)
         if nodes:
             run.graph = roots(args, kwargs), wanted(args, kwargs)
         self.running.append(run)
@@ -107,7 +109,7 @@ class BackwardRuns:
                 self._leave_engine()
             self.autograd.values.gradients.end(op, self.tape.next_value.count)
             facts = run.number, op, seconds, run.create_graph, failed, tuple(run.replacements)
-            self.tape.write(BackwardRun(*facts))
+            self.tape.write(BackwardRun(*facts, run.hooked.cleared(self.autograd.values.peek)))
             self.left()
 
     def abandon(self, op: OpId | None) -> None:
@@ -174,18 +176,17 @@ class RunningPass:
     def __init__(self, runs: BackwardRuns, number: int, op: OpId, create_graph: bool) -> None:
         self.runs = runs
         self.tape = runs.tape
-        self.number = number
-        self.op = op
+        self.number, self.op = number, op
         self.create_graph = create_graph
-        self.compiled = False
+        self.compiled, self.order = False, 0
         self.inner: list[int] = []  # threads of the passes that its nodes run, innermost last
         self.in_node = False  # a node that may unpack saved tensors runs in a recorded thread
-        self.order = 0
         self.open: dict[_NodeHooks, None] = {}  # started and not ended, in the order of starting
         self.latest: dict[int, _NodeHooks] = {}  # the last node that began, by thread
         self.graph: tuple[list[Any], list[Any]] = [], []  # root nodes, and nodes of ``inputs``
         self.failing: GradId | None = None
         self.replacements: dict[ValueId, None] = {}
+        self.hooked = HookedLeaves(runs.file)
         self._handles: list[dict[GradId, list[RemovableHandle]]] = [{}]  # and of inner passes
 
     def add_hooks(self, grad: GradId, node: Any) -> None:
@@ -194,11 +195,11 @@ class RunningPass:
             self._handles[-1][grad] = self._install(_NodeHooks(self, grad), node)
 
     def _install(self, hooks: _NodeHooks, node: Any) -> list[RemovableHandle]:
-        handles = [node.register_prehook(hooks.before)]
-        name = node.name()
+        handles, name = [node.register_prehook(hooks.before)], node.name()
         self.compiled = self.compiled or name == COMPILED_BACKWARD
         if name == ACCUMULATION:
             hooks.end_is_unseen = True
+            self.hooked.add(hooks.grad, node)
         elif takes_post_hook(node):
             handles.append(node.register_hook(hooks.after))
             hooks.unpacks = not isinstance(node, BackwardCFunction)
@@ -309,8 +310,7 @@ class _NodeHooks:
             tape = self.run.tape
             here = self.thread = threading.get_ident()
             entered = tape.clock()
-            recorded = self.run.enters(here)
-            if recorded:
+            if recorded := self.run.enters(here):
                 tape.pause()
             self._begin(given, here, entered - tape.overhead, recorded)
             if recorded:
@@ -323,6 +323,7 @@ class _NodeHooks:
 
     def _begin(self, given: Gradients, here: int, now: float, recorded: bool) -> None:
         run = self.run
+        run.hooked.ran.add(self.grad)
         if here in run.inner:
             self._run_inside(given)
             return
@@ -359,8 +360,7 @@ class _NodeHooks:
             here = threading.get_ident()
             self.ended = tape.time()
             entered = tape.clock()
-            recorded = tape.records(here)
-            if recorded:
+            if recorded := tape.records(here):
                 tape.pause()
                 self.run.in_node = False
             self._end(gave)

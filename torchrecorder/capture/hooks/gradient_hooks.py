@@ -38,6 +38,7 @@ class GradientHooks:
     def __init__(self, functions: FunctionMode, backward: BackwardRuns, sources: Sources) -> None:
         self.functions = functions
         self.backward = backward
+        backward.file = sources.file
         self.sources = sources
         self.tape = backward.tape
 

@@ -32,6 +32,12 @@ OPTIMIZERS_IN_BACKWARD = os.path.join(
 )
 """The file with hooks that run an optimizer for each parameter in backward."""
 
+
+def post_accumulate_hooks(leaf: torch.Tensor) -> list[Any]:
+    """The hooks that run after a gradient was added to ``grad`` of *leaf*."""
+    return [*(getattr(leaf, "_post_accumulate_grad_hooks", None) or {}).values()]
+
+
 _PATH = ENGINE_CALLS.paths[0]
 
 run_engine: Any = find(_PATH)

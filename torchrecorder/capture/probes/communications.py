@@ -317,8 +317,8 @@ class Communications(Observer):
         self._last = None
 
     def backward_ended(self) -> None:
-        """Close the communication of a backward pass, for which C++ has waited; read gradients of
-        DTensors."""
+        """Close the communication of a backward pass, for which C++ has waited; read the gradients
+        that FSDP has set."""
         for opened in self._found:
             if opened.communication.backward:
                 opened.check_done()
@@ -328,7 +328,7 @@ class Communications(Observer):
             if parameter is None or not parameter.is_leaf or parameter.grad is None:
                 continue
             value = self.values.peek(parameter)
-            if value in self._dtensors:
+            if value and (value in self._dtensors or id(parameter) in self.values.parts):
                 self._gradients[value] = _bytes(local_part(parameter.grad))
 
     def write_shard(self, value: ValueId, tensor: Tensor) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
+from torch.nn import Parameter
 
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.byte_ranges import TensorRanges
 from torchrecorder.capture.tensors.describe import innermost
 from torchrecorder.capture.tensors.storage import Storage
-from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, Role, ScopeId, ValueId, names_gradient
+from torchrecorder.events import (
+    GRAD_SUFFIX, GradEdge, OpId, ParameterPart, Role, ScopeId, ValueId, names_gradient,
+)
 from torchrecorder.graph.nodes import Value
 
 
@@ -98,6 +101,10 @@ class TensorNames:
     def of(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The role and name of *tensor* anywhere in the program; None if it is not found."""
 
+    def in_objects(self, tensor: Tensor) -> tuple[str, ...]:
+        """The name of *tensor* in an object that a running module has; else an empty tuple."""
+        return ()
+
     def of_running(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The role and name of *tensor* as an attribute of a running module; else None."""
 
@@ -130,31 +137,66 @@ class GradSource(Protocol):
 def containing_tensor(
     entries: Mapping[int, Entry], tensor: Tensor, storage: Storage
 ) -> tuple[Tensor | None, bool]:
-    """The smallest known tensor in *storage* that contains the bytes of *tensor*, and whether other
-    tensors overlap with them.
+    """The smallest known tensor in *storage* that contains the bytes of *tensor*, and whether the
+    run may have made or written others that overlap with them.
 
     Among equal ones, the latest. Tensors that no longer exist may have overlapped.
     """
     low, high = storage.reach(tensor)
+    with TensorRanges.lock:
+        ranges, living = _ranges(entries, storage)
+        around = (living(key) for key in ranges.around(low, high) if key != id(tensor))
+        nearest = next((other for other in around if other is not None), None)
+        overlapping = [
+            entries[key] for key in ranges.overlapping(low, high)
+            if key != id(tensor) and living(key) is not None
+        ]
+    if not storage.writes and any(entry.producer is None for entry in overlapping):
+        return nearest, False  # all of this memory is from before the run
+    return nearest, storage.has_dead_tensors or bool(overlapping)
 
+
+def parameter_parts(
+    entries: Mapping[int, Entry], tensor: Tensor, storage: Storage, *, flat: bool
+) -> Iterator[tuple[int, ParameterPart]]:
+    """If *tensor* is a parameter, its relations to parameters around it and to those in its memory,
+    each with the ``id()`` of the part. Whether it holds one of the same size, too: *flat*."""
+    low, high = storage.reach(tensor)
+    if not isinstance(tensor, Parameter) or low == high:
+        return
+    new = entries[id(tensor)]
+    with TensorRanges.lock:
+        ranges, living = _ranges(entries, storage)
+        for key in ranges.overlapping(low, high):
+            other, known = living(key), entries.get(key)
+            if not isinstance(other, Parameter) or known is None or other is tensor:
+                continue
+            first, last = storage.reach(other)
+            holds = low <= first < last <= high and tensor.is_contiguous()
+            within = first <= low and high <= last and other.is_contiguous()
+            if within and not (holds and flat):
+                yield id(tensor), ParameterPart(new.value, known.value)
+            elif holds:
+                yield key, ParameterPart(known.value, new.value)
+
+
+def _ranges(
+    entries: Mapping[int, Entry], storage: Storage
+) -> tuple[TensorRanges, Callable[[int], Tensor | None]]:
+    """The ranges of the known tensors in *storage*, and a function that returns one by its
+    ``id()``; None if it no longer exists."""
     def living(key: int) -> Tensor | None:
         entry = entries.get(key)
         return entry() if entry is not None and entry.storage is storage else None
 
-    with TensorRanges.lock:
-        ranges = storage.ranges = storage.ranges or TensorRanges()
-        for key in list(storage.tensors):
-            other = living(key)
-            if other is not None:
-                ranges.put(key, *storage.reach(other))
-            storage.tensors.pop(key, None)
-        ranges.forget_dead(living)
-        around = (living(key) for key in ranges.around(low, high) if key != id(tensor))
-        nearest = next((other for other in around if other is not None), None)
-        unclear = storage.has_dead_tensors or any(
-            key != id(tensor) and living(key) is not None for key in ranges.overlapping(low, high)
-        )
-    return nearest, unclear
+    ranges = storage.ranges = storage.ranges or TensorRanges()
+    for key in list(storage.tensors):
+        other = living(key)
+        if other is not None:
+            ranges.put(key, *storage.reach(other))
+        storage.tensors.pop(key, None)
+    ranges.forget_dead(living)
+    return ranges, living
 
 
 def forget_callback(

@@ -22,7 +22,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.byte_ranges import Write
 from torchrecorder.capture.tensors.entries import (
     BackwardGradients, DetachedTensors, EarlyReads, Entry, GradSource, OtherThreadResult,
-    TensorNames, containing_tensor, forget_callback,
+    TensorNames, containing_tensor, forget_callback, parameter_parts,
 )
 from torchrecorder.capture.tensors.describe import (
     UNVERSIONED, VERSION_PENDING, class_or_layout, device_name, dtype_facts, elements_of,
@@ -52,6 +52,7 @@ class TensorTable:
         self.gradients = BackwardGradients()
         self.passed: Op | None = None
         self.of_other_threads: dict[int, OtherThreadResult] = {}
+        self.parts: set[int] = known.get("parts", set())  # the id() of parameters within others
         self.detached = DetachedTensors()
         self.storages: Storages = known.get("storages") or Storages()
         self.on_dtensor: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
@@ -101,7 +102,7 @@ class TensorTable:
         node = grad_fn_of(tensor)
         if node is not None and not self.autograd.is_older(node):
             return self.autograd.hidden.record(tensor)
-        before = self._held_before(tensor, self.storages.of(tensor))
+        before = self._held_before(tensor, storage := self.storages.of(tensor))
         if before is not None:
             return self._add_unseen_alias(tensor, before)
         if node is not None:
@@ -110,10 +111,10 @@ class TensorTable:
         if maker is not None:
             return self.add_value(tensor, maker)
         found = self.names.of(tensor)
-        if found is not None:
-            return self._add_early(tensor, found[0], (found[1],))
-        if isinstance(tensor, Parameter):
-            return self._add_early(tensor, Role.PARAMETER)
+        if found is not None and not (isinstance(tensor, Parameter) and storage.last):
+            return self._add_early(tensor, found[0], found[1:])
+        if isinstance(tensor, Parameter):  # of no module, or around those of modules
+            return self._add_early(tensor, _PARAMETER, found[1:] if found is not None else ())
         unseen = self.autograd.custom_backward()
         if unseen is not None:
             return self._add_hidden(tensor, unseen, (), recompute=True)
@@ -121,8 +122,7 @@ class TensorTable:
 
     def _add_early(self, tensor: Tensor, role: Role, names: tuple[str, ...] = ()) -> ValueId:
         """Add a tensor from before the run; a module that is called later may name it."""
-        place = len(self.tape.events)
-        value = self.add_value(tensor, None, role, names)
+        place, value = len(self.tape.events), self.add_value(tensor, None, role, names)
         self.early_reads.add(self.entries[id(tensor)], place)
         return value
 
@@ -172,11 +172,14 @@ class TensorTable:
         """Add an alias of *before* that unrecorded code created.
 
         ``Parameter(x)`` is a parameter, but not in a running module, which has gathered its shards.
+        One in an object, with all numbers from before the run, is a flat one that is not new.
         """
         if not isinstance(tensor, Parameter) or self.names.of_running(tensor) is not None:
             return self._add_alias(tensor, before)
-        place = len(self.tape.events)
-        value = self._add_alias(tensor, before, role=_PARAMETER)
+        held = () if self.storages.of(tensor).writes else self.names.in_objects(tensor)
+        if held:
+            return self._add_early(tensor, _PARAMETER, held)
+        place, value = len(self.tape.events), self._add_alias(tensor, before, role=_PARAMETER)
         self.early_reads.add(self.entries[id(tensor)], place)
         return value
 
@@ -197,8 +200,7 @@ class TensorTable:
         """The value of *tensor* after writes to its aliases."""
         missed, are_all = entry.storage.since(entry.seen, *entry.storage.reach(tensor))
         if not missed:
-            entry.seen = len(entry.storage.writes)
-            entry.version = version_of(tensor)
+            entry.seen, entry.version = len(entry.storage.writes), version_of(tensor)
             return entry.value
         if len(missed) == 1:
             return self._update(tensor, entry, missed[0].op)
@@ -264,15 +266,19 @@ class TensorTable:
         value: ValueId | None = None,
     ) -> ValueId:
         """Add a new value of *tensor*; its id is *value* if given. Returns the id."""
-        key = id(tensor)
-        entry = self.entries.get(key)
+        entry = self.entries.get(key := id(tensor))
         if entry is None:
             entry = self.entries[key] = Entry(tensor, self._forget)
-            entry.key = key
-            entry.original = None
+            entry.key, entry.original = key, None
             entry.set_storage(self.storages.of(tensor))
-        entry.names = names
-        return self._update(tensor, entry, producer, role, grad, value)
+        entry.names, before = names, entry.storage.last
+        value = self._update(tensor, entry, producer, role, grad, value)
+        if before is not None and (role is _PARAMETER or producer is None):
+            flat = self.name_of(tensor) is None
+            for part, relation in parameter_parts(self.entries, tensor, entry.storage, flat=flat):
+                self.parts.add(part)
+                self.tape.write(relation)
+        return value
 
     def _update(
         self,
@@ -287,8 +293,7 @@ class TensorTable:
         entry.version = UNVERSIONED if tensor.is_inference() else tensor._version
         entry.requires_grad = tensor.requires_grad
         entry.seen = len(entry.storage.writes)
-        entry.role = role
-        entry.producer = producer
+        entry.role, entry.producer = role, producer
         stack = self.tape.stack
         entry.scope = stack[-1].scope if stack else None
         if grad is None and producer is not None and entry.requires_grad:
@@ -348,18 +353,16 @@ class TensorTable:
         if cls not in PLAIN_TENSOR_TYPES and is_dtensor(tensor):
             self.on_dtensor(value, tensor)
         role, requires_grad = entry.role, entry.requires_grad
-        row = Value(
+        self.tape.write(Value(
             value, shape, dtype, device_name(tensor.device), role, entry.names, producer,
             requires_grad, grad, number * size, kind, requires_grad and role is _PARAMETER,
             entry.storage.number,
-        )  # fmt: skip
-        self.tape.write(row)
+        ))  # fmt: skip
         return value
 
     def add_identity(self, tensor: Tensor, alias: Tensor) -> ValueId:
         """Add *alias*, the result of an identity op: a module returns it instead of *tensor*."""
-        before = self.read(tensor)
-        passed, here = self.passed, (self.tape.scope, before)
+        passed, here = self.passed, (self.tape.scope, before := self.read(tensor))
         if passed is not None and (passed.scope, passed.inputs[0].value) != here:
             passed = None
         op = self.tape.next_op() if passed is None else passed.id

@@ -167,6 +167,13 @@ class _TableRows:
         if left and (module.calls or any(value in self.recording.consumers for value in own)):
             all_left = self._is_all(module, len(left))
             yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
+        by_hooks: dict[str, list[ValueId]] = {}
+        for value in own:
+            if value in self.owned.cleared:
+                by_hooks.setdefault(self.owned.cleared[value], []).append(value)
+        for hooks, cleared in by_hooks.items():
+            of = "" if self._is_all(module, len(cleared)) else f" of {_names(module, cleared)}"
+            yield f"gradient{of} cleared by {hooks}"
 
     def _is_all(self, module: Module, number: int) -> bool:
         """Whether these are all parameters of *module* and its submodules."""
