@@ -14,12 +14,14 @@ from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    GRAD_SUFFIX, STORED, GradId, GradSwitch, OpId, OpKind, Role, ScopeKind, ValueId,
+    STORED, GradId, GradSwitch, OpId, OpKind, Role, ScopeKind, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Op, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.query.autograd_paths import leading_to, needed_for, roots_of, why_left
+from torchrecorder.query.autograd_paths import (
+    had_gradient, is_updated, leading_to, needed_for, roots_of, why_left,
+)  # fmt: skip
 from torchrecorder.query.find import first_kind
 
 
@@ -109,7 +111,7 @@ class _GradientSearch:
             return self._because("unused", f"no operation read it{self._why_not_read()}")
         if self.value.role is Role.INPUT and always and self.live == self.same:
             return self._frozen(frozen)
-        if self._is_updated() and not self._had_gradient():
+        if is_updated(self.recording, self.value) and not had_gradient(self.recording, self.value):
             return None  # the program has set it
         if not self.reached & self.loss:
             return self._outside_the_loss()
@@ -382,25 +384,9 @@ class _GradientSearch:
             return self._because("not propagated", f"the run failed before: {failure.message}")
         called = {ops[run.op].name for run in self.recording.backward_runs}
         if called == {"grad"}:
-            if self._is_updated():
+            if is_updated(self.recording, self.value):
                 return None  # the program has set it
             text = "grad() returns gradients and does not set .grad"
         else:
             text = "the backward pass computed the gradients of other tensors only (inputs=)"
         return self._because("not propagated", text)
-
-    def _is_updated(self) -> bool:
-        """Whether an optimizer step writes the tensor; without a gradient it would not."""
-        scopes, values = self.recording.scopes, self.recording.values
-        written = (
-            values[value] for op in self.recording.ops.values() for value in op.writes
-            if any(scopes[item].kind is ScopeKind.OPTIMIZER
-                   for item in self.recording.within(op.scope))
-        )
-        return any(item.storage == self.value.storage for item in written)
-
-    def _had_gradient(self) -> bool:
-        """Whether a gradient of the tensor from before the run was used."""
-        names = {f"{name}{GRAD_SUFFIX}" for name in self.value.names}
-        values = self.recording.values.values()
-        return any(item.producer is None and not names.isdisjoint(item.names) for item in values)
