@@ -113,6 +113,26 @@ def test_a_last_sum_of_two_is_a_circle(skips: tuple[int, ...], fold: Any) -> Non
     assert [["+", 0]] in shared["label"]
 
 
+def test_equal_layers_inside_and_outside_of_a_fold() -> None:
+    """They are as deep as their modules, and have the colors of their depth when they are open."""
+    run = Builder("Net")
+
+    def layer(number: int, value: ValueId) -> ValueId:
+        with run.scope(f"layers.{number}", "Layer"):
+            with run.scope("linear"):
+                value = run.op("linear", value, run.parameter("weight"))
+            return run.op("add", value)
+
+    with run.scope("Net"):
+        with run.scope("a"):
+            value = layer(2, layer(1, run.parameter("weight")))
+        layer(4, layer(3, value))
+    recording = run.recording()
+    for fold in (True, "similar"):
+        shared = described(recording, Style(), fold=fold)
+        assert shared == described(recording, one_by_one(), fold=fold)
+
+
 @settings(max_examples=60, deadline=None)
 @given(recordings())
 def test_any_page_is_the_same_without_sharing(recording: Recording) -> None:

@@ -60,10 +60,10 @@ class _Keys:
     def representatives(self) -> list[int]:
         places = self.tree.places
         inside: dict[int, list[tuple[int, str]]] = {}
-        depth = [0] * len(places)
+        depth = [0] * len(places)  # which the color of an open place shows; folds have none
         for number, place in enumerate(places):
             if place.parent >= 0:
-                depth[number] = depth[place.parent] + 1
+                depth[number] = depth[place.parent] + (not places[place.parent].fold)
         keys = [0] * len(places)
         scopes = self.recording.scopes
         for number in reversed(range(len(places))):
