@@ -169,6 +169,13 @@ def test_weights_that_are_not_trained_count_nothing() -> None:
     assert again.annotations["parameters"].by_node == {"v4": 16}
 
 
+def test_weights_without_a_name_count() -> None:
+    """Those of no module that no line of code names."""
+    recording = changed(network(), "values", "v1", names=())
+    for name in ("parameters", "trainable"):
+        assert recording.annotations[name].by_node == {"v1": 16, "v4": 16}
+
+
 def test_a_weight_in_two_modules_is_tied() -> None:
     """In one module twice, it is not."""
     recording = network()

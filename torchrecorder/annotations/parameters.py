@@ -19,7 +19,7 @@ def stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
     Flat parameters are left out: their numbers are those of their parts.
     """
     flat = frozenset(flat_parameters(recording).values())
-    for value in map(recording.values.__getitem__, recording.stored):
+    for value in recording.values.values():
         uninitialized = value.kind.startswith("Uninitialized")
         if value.role is role and value.id not in flat and not uninitialized:
             yield value

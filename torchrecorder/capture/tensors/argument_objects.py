@@ -38,11 +38,13 @@ MAX_ATTRIBUTE_DEPTH = 3
 MAX_VARIABLE_DEPTH = 4
 """The maximum depth in variables; a list of batches may have lists of dicts in its items."""
 
+# code that runs has variables, also those of its file, and no results
 _CLOSED = (
     bool, int, float, complex, str, bytes, type(None), type, Module, Optimizer, torch.dtype,
     torch.device, torch.Generator, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
-    types.ModuleType, RecordedRun,
-)
+    types.ModuleType, types.FrameType, types.GeneratorType, types.CoroutineType,
+    types.AsyncGeneratorType, RecordedRun,
+)  # fmt: skip
 
 Named = list[tuple[str, Any]]
 """Names in the code, with the objects that they refer to."""
