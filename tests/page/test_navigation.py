@@ -87,6 +87,24 @@ def test_a_reload_shows_the_same(visit: Visiting) -> None:
     assert seen.page.evaluate(f"{script}(page.state.get())") == before
 
 
+def test_boxes_of_a_type_are_in_the_address(visit: Visiting) -> None:
+    """A link shows them, and back and forward clear and show them again."""
+    seen = visit(network(), depth=2)
+    chip, marked = seen.page.locator("#type"), seen.page.locator(".of-type")
+    seen.page.evaluate("page.actions.highlightType('Linear')")
+    seen.settle()
+    count = marked.count()
+    assert count > 1 and seen.page.url.endswith("#type=Linear")
+    seen.page.go_back()
+    settled(seen, "page.state.get().type === null")
+    assert marked.count() == 0 and chip.is_hidden()
+    seen.page.go_forward()
+    settled(seen, "page.state.get().type === 'Linear'")
+    seen.page.reload()
+    seen.page.wait_for_selector("[role=treeitem]", state="attached")
+    assert marked.count() == count and "Linear" in chip.inner_text()
+
+
 def test_the_panel_can_be_reached_and_left_by_keys(visit: Visiting) -> None:
     """Its links lead on, and Escape leads back with the box still selected."""
     seen = visit(network(), depth=2)

@@ -17,10 +17,11 @@ const attachHistory = (model, state, stage) => {
     }
   }
 
-  // Changes of the layout and jumps add an entry to the history; others replace the address.
+  // Changes of the layout or of the type that is shown, and jumps add an entry to the history; others replace the address.
   state.onChange((now, before, details) => {
     if (isPaused) return;
-    const isOpened = layoutInputs.changed({ ...now, color: before.color }, before);
+    const isOpened = now.type !== before.type ||
+      layoutInputs.changed({ ...now, color: before.color }, before);
     const isJump = details.zoom || details.by === "pointer";
     const isOther = ["selected", "tensor", "color", "side"].some(key => now[key] !== before[key]);
     if (isOpened || (isOther && isJump)) {
