@@ -37,9 +37,9 @@ const printing = (() => {
       if (printed.length || !model.count) return;
       theme = state.get().theme;
       state.set({ theme: "light" });
-      const { palette } = styling.current(), { k, areas } = sheets(stage.picture());
+      const { palette, isOfType } = styling.current(), { k, areas } = sheets(stage.picture());
       printed = areas.map(area => {
-        const svg = saving.svgOf(model, palette, stage.picture(), area);
+        const svg = saving.svgOf(model, { palette, isOfType }, stage.picture(), area);
         svg.setAttribute("width", `${area.w * k}pt`);
         svg.setAttribute("height", `${area.h * k}pt`);
         return createElement("div", "sheet", null, svg);

@@ -81,5 +81,16 @@ const relations = (() => {
     return null;
   }
 
-  return { of, ofItem, visibleBox, merged, neighbors };
+  // The rings around related, equal and selected boxes: [box, kind] each, those of equal boxes only
+  // around `boxes`.
+  function rings(picture, boxes, { selected, neighbors, isEqual }) {
+    const byItem = neighbors || selected >= 0 ? motion.index(picture) : new Map();
+    const found = list => [...list].map(([item, kind]) => [byItem.get(item), kind])
+      .filter(([box]) => box);
+    return [...found(neighbors ?? []),
+      ...boxes.filter(box => isEqual?.(box.item)).map(box => [box, "equal"]),
+      ...found([[selected, "selected"]])];
+  }
+
+  return { of, ofItem, visibleBox, merged, neighbors, rings };
 })();
