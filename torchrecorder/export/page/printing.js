@@ -31,7 +31,7 @@ const printing = (() => {
   }
 
   function attach(byId, model, state, stage, styling) {
-    let printed = [], theme = null, corner = null;
+    let printed = [], theme = null, corner = null, isOpen = false;
 
     function begin() {
       if (printed.length || !model.count) return;
@@ -45,6 +45,8 @@ const printing = (() => {
         return createElement("div", "sheet", null, svg);
       });
       corner = byId("legend").parentNode;
+      isOpen = byId("legend").open;
+      byId("legend").open = true;
       printed.at(-1).append(byId("legend"));
       document.body.append(...printed);
     }
@@ -52,6 +54,7 @@ const printing = (() => {
     function end() {
       if (!printed.length) return;
       corner.append(byId("legend"));
+      byId("legend").open = isOpen;
       for (const sheet of printed) sheet.remove();
       printed = [];
       state.set({ theme });
