@@ -369,3 +369,21 @@ def test_the_focus_is_never_lost(visit: Visiting, target: str) -> None:
     seen.page.keyboard.press("Enter")
     seen.page.wait_for_timeout(150)
     assert seen.page.evaluate("document.activeElement !== document.body")
+
+
+@pytest.mark.parametrize("hand", ["mouse", "finger"])
+def test_the_ring_of_the_focus_is_for_keys(program: Any, tmp_path: Path, hand: str) -> None:
+    """A click beside all boxes gives the focus to the picture, without a frame around all of it."""
+    path = network().render(tmp_path / "page.html", depth=2)
+    seen = Visit(program, has_touch=hand == "finger").open(path)
+    click = seen.page.mouse.click if hand == "mouse" else seen.page.touchscreen.tap
+    ring = "getComputedStyle(document.getElementById('stage')).boxShadow !== 'none'"
+    click(40, 700)
+    seen.page.wait_for_function("document.activeElement.id === 'stage'")
+    assert seen.state("selected") < 0 and not seen.page.evaluate(ring)
+    seen.page.keyboard.press("Tab")
+    assert seen.state("selected") >= 0
+    seen.page.keyboard.press("Escape")
+    assert seen.page.evaluate(ring)
+    assert seen.troubles == []
+    seen.window.close()
