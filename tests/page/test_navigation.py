@@ -137,6 +137,25 @@ def test_tab_goes_through_every_box_and_then_leaves(visit: Visiting) -> None:
     assert seen.page.evaluate("document.activeElement.id") != "stage"
 
 
+def test_tab_begins_with_what_is_in_sight(visit: Visiting) -> None:
+    """The picture does not jump to its beginning, such as after a box is hidden; Home does that."""
+    seen = visit(stack(30), depth=1, fold=False)
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.20'))")
+    seen.page.evaluate("page.actions.clearSelection()")
+    seen.page.locator("#stage").focus()
+    for keys in (["Tab"], ["h", "Tab"], ["h", "Shift+Tab"]):
+        before = seen.page.evaluate("page.stage.view().y")
+        for key in keys:
+            seen.page.keyboard.press(key)
+        seen.settle()
+        item, y = seen.page.evaluate("[page.state.get().selected, page.stage.view().y]")
+        height = seen.page.evaluate("page.stage.freeSize().height / page.stage.view().k")
+        assert seen.page.evaluate(f"page.model.path({item})").startswith("layers.")
+        assert abs(y - before) < height / 4
+    seen.page.keyboard.press("Home")
+    assert seen.state("selected") == 0
+
+
 def test_escape_lets_tab_leave(visit: Visiting) -> None:
     """Long pictures need not be walked through."""
     seen = visit(network(), depth=2)
