@@ -398,7 +398,8 @@ def test_the_ring_of_the_focus_is_for_keys(program: Any, tmp_path: Path, hand: s
     click = seen.page.mouse.click if hand == "mouse" else seen.page.touchscreen.tap
     ring = "getComputedStyle(document.getElementById('stage')).boxShadow !== 'none'"
     click(40, 700)
-    seen.page.wait_for_function("document.activeElement.id === 'stage'")
+    seen.settle()
+    assert seen.page.evaluate("document.activeElement.id") == "stage"
     assert seen.state("selected") < 0 and not seen.page.evaluate(ring)
     seen.page.keyboard.press("Tab")
     assert seen.state("selected") >= 0
