@@ -87,6 +87,21 @@ def test_a_reload_shows_the_same(visit: Visiting) -> None:
     assert seen.page.evaluate(f"{script}(page.state.get())") == before
 
 
+def test_a_link_to_a_tensor_leads_to_its_line(visit: Visiting) -> None:
+    """However far it is from the beginning, also if it is in a closed box."""
+    seen = visit(stack(40), depth=1, fold=False)
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.30'))")
+    tensor = seen.page.evaluate("page.model.inputs(page.state.get().selected)[0].tensor")
+    for tensor in (tensor, tensor - 1):
+        seen.page.goto("about:blank")
+        seen.page.goto(f"{seen.requests[0]}#tensor={tensor}")
+        seen.page.wait_for_selector("[role=treeitem]", state="attached")
+        seen.settle()
+        assert seen.page.locator("#panel").is_visible()
+        ring = seen.page.locator(".ring").last.bounding_box()
+        assert 0 < ring["y"] and ring["y"] + ring["height"] < 800
+
+
 def test_boxes_of_a_type_are_in_the_address(visit: Visiting) -> None:
     """A link shows them, and back and forward clear and show them again."""
     seen = visit(network(), depth=2)

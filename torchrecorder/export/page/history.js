@@ -40,7 +40,7 @@ const attachHistory = (model, state, stage) => {
       next.siblings = now.siblings;
     }
     isPaused = true;
-    state.set(next, view ? { view } : { show: next.selected, zoom: true });
+    state.set(next, view ? { view } : { show: relations.place(model, next), zoom: true });
     isPaused = false;
   }
 

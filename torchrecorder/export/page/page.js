@@ -44,7 +44,7 @@ const startPage = () => {
   attachAnnouncements(byId("live"), byId("stage"), model, state, styling);
   byId("empty").hidden = model.count > 0;
   for (const id of ["find", "save", "corner", "direction"]) byId(id).hidden ||= !model.count;
-  if (state.get().selected >= 0) stage.show(state.get().selected, true);
+  stage.show(relations.place(model, state.get()), true);
   return { model, types, names, state, stage, actions };
 };
 

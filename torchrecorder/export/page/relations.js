@@ -71,6 +71,14 @@ const relations = (() => {
     return found;
   }
 
+  // The visible box at which a state is seen: the selected one, or one end of the selected tensor;
+  // -1 if nothing is selected.
+  function place(model, now) {
+    const { selected, tensor } = now, { producer, consumers } = model.data.tensors;
+    if (tensor < 0) return selected;
+    return visibleBox(model, now, producer[tensor] >= 0 ? producer[tensor] : consumers[tensor][0]);
+  }
+
   // What is highlighted in a state: a function for lines, as above, and boxes; null for nothing.
   function of(model, now) {
     const { selected, tensor } = now;
@@ -92,5 +100,5 @@ const relations = (() => {
       ...found([[selected, "selected"]])];
   }
 
-  return { of, ofItem, visibleBox, merged, neighbors, rings };
+  return { of, ofItem, place, visibleBox, merged, neighbors, rings };
 })();
