@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from pathlib import Path
 
@@ -230,3 +231,14 @@ def test_the_legend_has_the_colors_of_the_boxes(tmp_path: Path, same: bool) -> N
     assert not looks["activation"]
     assert looks["weights"] == looks["0: Linear"]
     assert bool(looks["weights"]) is same
+
+
+def test_a_page_has_colors_for_both_themes(tmp_path: Path) -> None:
+    """Of boxes, also those that only read something else, of frames, arrows and the legend."""
+    both = compare(stack("Linear", "Linear"), stack("Linear", "LayerNorm", "Linear"))
+    page = both.render(tmp_path / "both.html", depth=9).read_text(encoding="utf-8")
+    data = json.loads(page.split('<script type="application/json" id="data">')[1].split("<")[0])
+    colors = [(look["light"][key], look["dark"][key])
+              for look in data["looks"] for key in ("fill", "stroke")]
+    assert len(colors) > 10 and len(data["legend"]) >= 3
+    assert [light for light, dark in colors if light == dark != "transparent"] == []

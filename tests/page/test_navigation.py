@@ -87,6 +87,39 @@ def test_a_reload_shows_the_same(visit: Visiting) -> None:
     assert seen.page.evaluate(f"{script}(page.state.get())") == before
 
 
+def test_a_link_to_a_tensor_leads_to_its_line(visit: Visiting) -> None:
+    """However far it is from the beginning, also if it is in a closed box."""
+    seen = visit(stack(40), depth=1, fold=False)
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.30'))")
+    tensor = seen.page.evaluate("page.model.inputs(page.state.get().selected)[0].tensor")
+    for tensor in (tensor, tensor - 1):
+        seen.page.goto("about:blank")
+        seen.page.goto(f"{seen.requests[0]}#tensor={tensor}")
+        seen.page.wait_for_selector("[role=treeitem]", state="attached")
+        seen.settle()
+        assert seen.page.locator("#panel").is_visible()
+        ring = seen.page.locator(".ring").last.bounding_box()
+        assert 0 < ring["y"] and ring["y"] + ring["height"] < 800
+
+
+def test_boxes_of_a_type_are_in_the_address(visit: Visiting) -> None:
+    """A link shows them, and back and forward clear and show them again."""
+    seen = visit(network(), depth=2)
+    chip, marked = seen.page.locator("#type"), seen.page.locator(".of-type")
+    seen.page.evaluate("page.actions.highlightType('Linear')")
+    seen.settle()
+    count = marked.count()
+    assert count > 1 and seen.page.url.endswith("#type=Linear")
+    seen.page.go_back()
+    settled(seen, "page.state.get().type === null")
+    assert marked.count() == 0 and chip.is_hidden()
+    seen.page.go_forward()
+    settled(seen, "page.state.get().type === 'Linear'")
+    seen.page.reload()
+    seen.page.wait_for_selector("[role=treeitem]", state="attached")
+    assert marked.count() == count and "Linear" in chip.inner_text()
+
+
 def test_the_panel_can_be_reached_and_left_by_keys(visit: Visiting) -> None:
     """Its links lead on, and Escape leads back with the box still selected."""
     seen = visit(network(), depth=2)
@@ -117,6 +150,25 @@ def test_tab_goes_through_every_box_and_then_leaves(visit: Visiting) -> None:
     assert len(met) == count
     seen.page.keyboard.press("Tab")
     assert seen.page.evaluate("document.activeElement.id") != "stage"
+
+
+def test_tab_begins_with_what_is_in_sight(visit: Visiting) -> None:
+    """The picture does not jump to its beginning, such as after a box is hidden; Home does that."""
+    seen = visit(stack(30), depth=1, fold=False)
+    seen.page.evaluate("page.actions.goTo(page.model.find('layers.20'))")
+    seen.page.evaluate("page.actions.clearSelection()")
+    seen.page.locator("#stage").focus()
+    for keys in (["Tab"], ["h", "Tab"], ["h", "Shift+Tab"]):
+        before = seen.page.evaluate("page.stage.view().y")
+        for key in keys:
+            seen.page.keyboard.press(key)
+        seen.settle()
+        item, y = seen.page.evaluate("[page.state.get().selected, page.stage.view().y]")
+        height = seen.page.evaluate("page.stage.freeSize().height / page.stage.view().k")
+        assert seen.page.evaluate(f"page.model.path({item})").startswith("layers.")
+        assert abs(y - before) < height / 4
+    seen.page.keyboard.press("Home")
+    assert seen.state("selected") == 0
 
 
 def test_escape_lets_tab_leave(visit: Visiting) -> None:
@@ -351,3 +403,22 @@ def test_the_focus_is_never_lost(visit: Visiting, target: str) -> None:
     seen.page.keyboard.press("Enter")
     seen.page.wait_for_timeout(150)
     assert seen.page.evaluate("document.activeElement !== document.body")
+
+
+@pytest.mark.parametrize("hand", ["mouse", "finger"])
+def test_the_ring_of_the_focus_is_for_keys(program: Any, tmp_path: Path, hand: str) -> None:
+    """A click beside all boxes gives the focus to the picture, without a frame around all of it."""
+    path = network().render(tmp_path / "page.html", depth=2)
+    seen = Visit(program, has_touch=hand == "finger").open(path)
+    click = seen.page.mouse.click if hand == "mouse" else seen.page.touchscreen.tap
+    ring = "getComputedStyle(document.getElementById('stage')).boxShadow !== 'none'"
+    click(40, 700)
+    seen.settle()
+    assert seen.page.evaluate("document.activeElement.id") == "stage"
+    assert seen.state("selected") < 0 and not seen.page.evaluate(ring)
+    seen.page.keyboard.press("Tab")
+    assert seen.state("selected") >= 0
+    seen.page.keyboard.press("Escape")
+    assert seen.page.evaluate(ring)
+    assert seen.troubles == []
+    seen.window.close()

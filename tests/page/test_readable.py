@@ -238,6 +238,31 @@ def test_no_number_of_the_costs_is_cut(program: Any, tmp_path: Path) -> None:
     seen.window.close()
 
 
+@pytest.mark.parametrize("width, height", [(1200, 800), (390, 844), (640, 360), (320, 256)])
+def test_the_legend_can_be_closed(program: Any, tmp_path: Path, width: int, height: int) -> None:
+    """In small windows, such as those of a large zoom, it is so at first; paper shows all of it."""
+    path = stack(6).render(tmp_path / "page.html", color_by="parameters")
+    seen = Visit(program, viewport={"width": width, "height": height}).open(path)
+    title, ramp = seen.page.locator("#legend summary"), seen.page.locator("#legend .ramp")
+    assert title.inner_text() == "Params" and ramp.is_visible() == (width > 1000)
+    if ramp.is_visible():
+        title.click()
+    x, y, w, h = seen.page.locator("#legend").bounding_box().values()
+    assert w < 150 and 24 <= h < 40 and x + w <= seen.page.locator(".zoom").bounding_box()["x"]
+    seen.page.evaluate("page.actions.colorBy('parameter_bytes')")
+    assert title.inner_text() == "Params size" and not ramp.is_visible()
+    assert seen.page.evaluate("document.activeElement.localName") in ("summary", "body")
+    seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert seen.page.locator(".sheet #legend").get_attribute("open") is not None
+    seen.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert not ramp.is_visible()
+    title.focus()
+    seen.page.keyboard.press("Enter")
+    assert ramp.is_visible() and seen.page.evaluate("document.activeElement.localName") == "summary"
+    assert seen.troubles == []
+    seen.window.close()
+
+
 def test_numbers_of_the_legend_stand_on_one_line(seen: Visit) -> None:
     """However long they are."""
     seen.page.evaluate("page.actions.colorBy('parameters')")

@@ -182,3 +182,25 @@ def test_back_closes_a_menu(visit: Visiting) -> None:
     seen.page.wait_for_function("page.state.get().selected < 0")
     assert seen.page.locator(".menu").count() == 0
     assert seen.page.evaluate("document.activeElement.id") == "stage"
+
+
+@pytest.mark.parametrize("count, moves", [(40, True), (1600, False)])
+def test_very_many_boxes_do_not_move(
+    program: Any, tmp_path: Path, count: int, moves: bool
+) -> None:
+    """When a box with all of them in sight closes: each picture between would take too long."""
+    run = Builder("Wide")
+    with run.scope("Wide"), run.scope("inner", "Inner"):
+        x = run.input()
+        for _ in range(count):
+            run.op("add", x)
+    path = run.recording().render(tmp_path / "page.html", depth=9, fold=False)
+    seen = Visit(program, reduced_motion="no-preference").open(path)
+    assert seen.page.evaluate("page.stage.picture().boxes.length") > count
+    moved = seen.page.evaluate(
+        "async () => { page.stage.fit();"
+        " while (page.stage.isMoving()) await new Promise(requestAnimationFrame);"
+        " page.actions.collapseAll(); return page.stage.isMoving(); }")
+    assert moved == moves
+    assert seen.troubles == []
+    seen.window.close()

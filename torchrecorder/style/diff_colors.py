@@ -93,14 +93,10 @@ class DiffColors:
 
     def style(self, style: Style) -> Style:
         """*style* with these marks, applied after its own ``finish``."""
-        earlier = style.finish
-
-        def finish(figure: Figure, view: View) -> Figure:
-            done = figure if earlier is None else earlier(figure, view)
-            return self.finish(done, view, style)
-
-        rules = (self.rule, *style.rules)
-        return replace(style, rules=rules, finish=finish, notes={**style.notes, **self.notes})
+        return replace(
+            style, rules=(self.rule, *style.rules), finish=DiffFinish(self, style),
+            notes={**style.notes, **self.notes},
+        )
 
     def rule(self, box: Box, view: View, theme: Theme) -> Look | None:
         """The look of a box with its mark; pale without one."""
@@ -196,6 +192,24 @@ class DiffColors:
             return line
         mark = marks.pop() if len(marks) == 1 else "changed"
         return replace(line, look=_outlined(line.look, mark, theme))
+
+
+@dataclass(frozen=True)
+class DiffFinish:
+    """The ``finish`` of a style with diff colors."""
+
+    colors: DiffColors
+    style: Style  # without them
+
+    def __call__(self, figure: Figure, view: View) -> Figure:
+        """Color *figure* after the ``finish`` of its own style."""
+        earlier = self.style.finish
+        done = figure if earlier is None else earlier(figure, view)
+        return self.colors.finish(done, view, self.style)
+
+    def in_theme(self, theme: Theme) -> DiffFinish:
+        """The same for figures in another theme."""
+        return replace(self, style=self.style.in_theme(theme))
 
 
 def _counterparts(box: Box, view: View) -> Iterator[str]:

@@ -151,7 +151,7 @@ class TreeAppearance:
         return unread(self.tree.view)
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
-        light, dark = (replace(self.style, theme=theme) for theme in self.themes)
+        light, dark = map(self.style.in_theme, self.themes)
         plain = draw(view, replace(light, finish=None), self._unused, self.captions)
         done = finished(plain, view, light)
         return done, repainted(plain, view, dark)

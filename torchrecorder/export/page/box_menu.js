@@ -31,7 +31,7 @@ const createBoxMenu = (host, stage, model, types, names, state, actions) => {
   }
 
   function boxEntries(item) {
-    const { open, hidden, root } = state.get(), type = types.typeOf(item);
+    const { open, hidden, root } = state.get(), type = model.typeOf(item);
     const title = { title: model.title(item) };
     if (hidden.has(item)) {
       return [title, { text: "Show", act: () => actions.unhide(item) }, ...pictureEntries()];

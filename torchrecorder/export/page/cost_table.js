@@ -27,7 +27,7 @@ const createCostTable = ({ table, head, kinds }, model, types, names, state, act
   // What the name does not say: the type of a module, where another item is, and which of equals.
   function noteOf(row) {
     if (!names.ownPath(row)) return cutInFront("em", names.module(row));
-    return createElement("small", "", names.joined(types.typeOf(row), names.numbers(row)));
+    return createElement("small", "", names.joined(model.typeOf(row), names.numbers(row)));
   }
 
   // The number of a row; of a type the sum, or null if numbers do not add up.

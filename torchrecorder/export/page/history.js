@@ -17,10 +17,11 @@ const attachHistory = (model, state, stage) => {
     }
   }
 
-  // Changes of the layout and jumps add an entry to the history; others replace the address.
+  // Changes of the layout or of the type that is shown, and jumps add an entry to the history; others replace the address.
   state.onChange((now, before, details) => {
     if (isPaused) return;
-    const isOpened = layoutInputs.changed({ ...now, color: before.color }, before);
+    const isOpened = now.type !== before.type ||
+      layoutInputs.changed({ ...now, color: before.color }, before);
     const isJump = details.zoom || details.by === "pointer";
     const isOther = ["selected", "tensor", "color", "side"].some(key => now[key] !== before[key]);
     if (isOpened || (isOther && isJump)) {
@@ -39,7 +40,7 @@ const attachHistory = (model, state, stage) => {
       next.siblings = now.siblings;
     }
     isPaused = true;
-    state.set(next, view ? { view } : { show: next.selected, zoom: true });
+    state.set(next, view ? { view } : { show: relations.place(model, next), zoom: true });
     isPaused = false;
   }
 

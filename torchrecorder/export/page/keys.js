@@ -55,17 +55,25 @@ const attachKeys = (host, stage, state, actions, boxMenu, sidebar) => {
     return next === null ? undefined : actions.select(next, { show: next });
   }
 
-  function step(from, by) {
-    const next = keyNavigation.next(stage.picture().boxes, from, by);
+  function step(from, by, boxes = stage.picture().boxes) {
+    const next = keyNavigation.next(boxes, from, by);
     if (next !== null) actions.select(next, { show: next });
     return next !== null;
   }
 
-  // Tab goes from box to box, and after the last one to the rest of the page; after Escape, it
-  // leaves at once.
+  // The boxes that begin in the window; all of them if there are none.
+  function boxesInSight() {
+    const { boxes } = stage.picture(), area = camera.visibleArea(stage.view(), stage.freeSize());
+    const found = boxes.filter(({ x, y }) => camera.overlaps({ x, y, w: 0, h: 0 }, area));
+    return found.length ? found : boxes;
+  }
+
+  // Tab goes from box to box, from the first one in sight if none is selected, and after the last
+  // one to the rest of the page; after Escape, it leaves at once.
   function tab(event, selected) {
     if (selected < 0 && actions.tabLeaves()) return;
-    if (step(selected, event.shiftKey ? -1 : 1)) event.preventDefault();
+    const boxes = selected < 0 ? boxesInSight() : undefined;
+    if (step(selected, event.shiftKey ? -1 : 1, boxes)) event.preventDefault();
   }
 
   host.addEventListener("keydown", onStage);

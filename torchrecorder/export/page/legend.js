@@ -17,12 +17,12 @@ const legend = (() => {
     return { title, note, ramp, ends: values.map(each => numbers.format(each, annotation.format)) };
   }
 
-  // A scale, or rows of looks in `entries`; null if there is nothing to explain.
+  // A title with a scale, or with rows of looks in `entries`; null if there is nothing to explain.
   function content(model, palette) {
     if (palette.annotation) return ofAnnotation(palette);
     const entries = model.data.legend.map(([text, look]) =>
       ({ text: model.text(text), look: model.data.looks[look][palette.theme] }));
-    return entries.length ? { entries } : null;
+    return entries.length ? { title: "Legend", entries } : null;
   }
 
   const hasBox = look => look.outline !== "plain";
@@ -77,8 +77,8 @@ const legend = (() => {
     return canvas;
   }
 
-  // The HTML elements of what `content` found.
-  function elements({ title, note, ramp, ends, entries }) {
+  // The HTML elements of what `content` found, below its title.
+  function elements({ note, ramp, ends, entries }) {
     if (entries) {
       return entries.map(({ text, look }) => createElement("div", "entry", null,
         ...(hasBox(look) ? [paint.swatch(look, 24, 14, 1)] : []),
@@ -86,15 +86,21 @@ const legend = (() => {
     }
     const scale = ramp ? [strip(ramp), createElement("div", "ends", null,
       ...ends.map(text => createElement("span", "", text)))] : [];
-    return [createElement("h3", "", title), ...scale, createElement("p", "", note)];
+    return [...scale, createElement("p", "", note)];
   }
 
+  // In a small window it is closed at first, because it would cover much of the picture.
   function attach(element, model, state, currentStyling) {
+    const [summary, body] = element.children;
+
     function update() {
       const found = content(model, currentStyling().palette);
-      element.replaceChildren(...(found ? elements(found) : []));
+      summary.textContent = found?.title ?? "";
+      body.replaceChildren(...(found ? elements(found) : []));
       element.hidden = !found;
     }
+
+    element.open = !window.matchMedia("(max-width: 560px), (max-height: 420px)").matches;
 
     state.onChange((now, before) => {
       if (["color", "theme", "isSystemDark"].some(key => now[key] !== before[key]) ||

@@ -62,7 +62,7 @@ const link = (() => {
     (whole, code) => ({ "2F": "/", "3A": ":", 40: "@", 20: "+" })[code]);
 
   function encode(model, now) {
-    const { open, selected, tensor, color, siblings, hidden, root, direction, side } = now;
+    const { open, selected, tensor, color, siblings, hidden, root, direction, side, type } = now;
     const parts = [];
     if (selected >= 0) parts.push(`scope=${escaped(model.linkName(selected))}`);
     if (tensor >= 0) parts.push(`tensor=${tensor}`);
@@ -76,6 +76,7 @@ const link = (() => {
     if (shown !== initial) parts.push(`siblings=${shown}`);
     if (hidden.size) parts.push(`hidden=${ranges([...hidden].sort((a, b) => a - b))}`);
     if (root >= 0) parts.push(`isolated=${escaped(model.linkName(root))}`);
+    if (type) parts.push(`type=${escaped(type)}`);
     if (direction !== model.data.direction) parts.push(`direction=${direction}`);
     if (side) parts.push(`side=${side}`);
     if (color !== model.data.color_by) parts.push(`color=${escaped(color ?? "kind")}`);
@@ -89,6 +90,7 @@ const link = (() => {
     const oneOf = (key, values, initial) =>
       (values.includes(parts.get(key)) ? parts.get(key) : initial);
     const selected = itemOf("scope"), isolated = itemOf("isolated");
+    const type = parts.get("type");
     const number = /^\d+$/.test(parts.get("tensor")) ? Number(parts.get("tensor")) : -1;
     const indices = fromRanges(parts.get("open") ?? "", model.openable.length);
     const open = parts.has("open") ? new Set(indices.map(index => model.openable[index]))
@@ -102,6 +104,7 @@ const link = (() => {
       color: parts.has("color") ? oneOf("color", keys, null) : model.data.color_by,
       siblings: parts.has("siblings") ? decodeSiblings(model, parts.get("siblings"))
         : defaultSiblings(model, selected),
+      type: type && model.all.some(item => model.typeOf(item) === type) ? type : null,
       hidden: new Set(fromRanges(parts.get("hidden") ?? "", model.count)),
       side: oneOf("side", ["tree", "costs"], null),
       direction: oneOf("direction", ["TB", "LR", "BT", "RL"], model.data.direction),

@@ -184,6 +184,7 @@ const createModel = data => {
     kind: item => text(items.kind[item]),
     cls: item => text(items.cls[item]),
     op: item => text(items.op[item]),
+    typeOf: item => text(items.cls[item]) || text(items.op[item]),
     source: item => text(items.source[item]),
     factsOf: item => facts(items.facts[item]),
     notes, stored,

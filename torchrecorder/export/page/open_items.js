@@ -91,7 +91,7 @@ const openItems = (() => {
   // otherwise those of each type in order.
   function pairs(model, own, others) {
     if (own.length === others.length) return own.map((item, index) => [item, others[index]]);
-    const typeOf = item => model.cls(item) || model.op(item) || model.title(item);
+    const typeOf = item => model.typeOf(item) || model.title(item);
     const byType = Map.groupBy(others, typeOf), next = new Map();
     return own.map(item => {
       const type = typeOf(item), index = next.get(type) ?? 0;

@@ -7,8 +7,7 @@ const startPage = () => {
   const data = JSON.parse(byId("data").textContent);
   const model = createModel(data), types = createTypes(model), names = createNames(model);
   const state = createState({
-    theme: data.theme, type: null,
-    ...layoutInputs.initial(model), ...link.decode(model, location.hash),
+    theme: data.theme, ...layoutInputs.initial(model), ...link.decode(model, location.hash),
   });
   const styling = createStyling(model, types, state);
   byId("side").hidden = !state.get().side;  // it limits the width of the stage
@@ -45,7 +44,7 @@ const startPage = () => {
   attachAnnouncements(byId("live"), byId("stage"), model, state, styling);
   byId("empty").hidden = model.count > 0;
   for (const id of ["find", "save", "corner", "direction"]) byId(id).hidden ||= !model.count;
-  if (state.get().selected >= 0) stage.show(state.get().selected, true);
+  stage.show(relations.place(model, state.get()), true);
   return { model, types, names, state, stage, actions };
 };
 

@@ -154,7 +154,7 @@ const createPanel = (element, stage, model, types, names, state, actions) => {
 
   // A link to all boxes of the same type, with the number of equal ones.
   function typeSection(item) {
-    const type = types.typeOf(item), own = types.itemsByType().get(type);
+    const type = model.typeOf(item), own = types.itemsByType().get(type);
     if (!own?.includes(item) || own.length < 2) return [];
     const equal = types.equalTo(item).length - 1;
     const text = `${equal} of them ${equal === 1 ? "equals" : "equal"} this one`;

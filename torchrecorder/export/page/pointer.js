@@ -41,7 +41,6 @@ const attachPointer = (host, stage, tooltip, actions, boxMenu) => {
     if (press && event.pointerType === "touch") {
       longTouch = setTimeout(() => touchedLong(press.at), LONG_TOUCH);
     }
-    host.focus({ preventScroll: true });
   }
 
   function move(event) {

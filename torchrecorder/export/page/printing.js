@@ -31,20 +31,22 @@ const printing = (() => {
   }
 
   function attach(byId, model, state, stage, styling) {
-    let printed = [], theme = null, corner = null;
+    let printed = [], theme = null, corner = null, isOpen = false;
 
     function begin() {
       if (printed.length || !model.count) return;
       theme = state.get().theme;
       state.set({ theme: "light" });
-      const { palette } = styling.current(), { k, areas } = sheets(stage.picture());
+      const { palette, isOfType } = styling.current(), { k, areas } = sheets(stage.picture());
       printed = areas.map(area => {
-        const svg = saving.svgOf(model, palette, stage.picture(), area);
+        const svg = saving.svgOf(model, { palette, isOfType }, stage.picture(), area);
         svg.setAttribute("width", `${area.w * k}pt`);
         svg.setAttribute("height", `${area.h * k}pt`);
         return createElement("div", "sheet", null, svg);
       });
       corner = byId("legend").parentNode;
+      isOpen = byId("legend").open;
+      byId("legend").open = true;
       printed.at(-1).append(byId("legend"));
       document.body.append(...printed);
     }
@@ -52,6 +54,7 @@ const printing = (() => {
     function end() {
       if (!printed.length) return;
       corner.append(byId("legend"));
+      byId("legend").open = isOpen;
       for (const sheet of printed) sheet.remove();
       printed = [];
       state.set({ theme });

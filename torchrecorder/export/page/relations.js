@@ -71,6 +71,14 @@ const relations = (() => {
     return found;
   }
 
+  // The visible box at which a state is seen: the selected one, or one end of the selected tensor;
+  // -1 if nothing is selected.
+  function place(model, now) {
+    const { selected, tensor } = now, { producer, consumers } = model.data.tensors;
+    if (tensor < 0) return selected;
+    return visibleBox(model, now, producer[tensor] >= 0 ? producer[tensor] : consumers[tensor][0]);
+  }
+
   // What is highlighted in a state: a function for lines, as above, and boxes; null for nothing.
   function of(model, now) {
     const { selected, tensor } = now;
@@ -81,5 +89,16 @@ const relations = (() => {
     return null;
   }
 
-  return { of, ofItem, visibleBox, merged, neighbors };
+  // The rings around related, equal and selected boxes: [box, kind] each, those of equal boxes only
+  // around `boxes`.
+  function rings(picture, boxes, { selected, neighbors, isEqual }) {
+    const byItem = neighbors || selected >= 0 ? motion.index(picture) : new Map();
+    const found = list => [...list].map(([item, kind]) => [byItem.get(item), kind])
+      .filter(([box]) => box);
+    return [...found(neighbors ?? []),
+      ...boxes.filter(box => isEqual?.(box.item)).map(box => [box, "equal"]),
+      ...found([[selected, "selected"]])];
+  }
+
+  return { of, ofItem, place, visibleBox, merged, neighbors, rings };
 })();

@@ -27,20 +27,40 @@ const saving = (() => {
     return svg;
   }
 
-  // An SVG document with everything in `area`.
-  function svgOf(model, palette, picture, area, relation = null) {
-    const svg = emptySvg(model, palette, area);
+  // The color of what is highlighted, as on the screen.
+  const accent = name =>
+    getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+  // A box; those of the type that is shown stand out, and other closed ones are pale.
+  function boxElement(model, { palette, isOfType }, box) {
+    const parts = paint.boxParts(model, palette, box), isOfIt = isOfType?.(box.item);
+    if (isOfIt) Object.assign(parts[0][1], { stroke: accent("accent"), "stroke-width": 2.4 });
+    return group(box.x, box.y, parts, { opacity: isOfType && !isOfIt && !box.open ? 0.35 : null });
+  }
+
+  function ringElement([box, kind]) {
+    const isRelated = kind === "in" || kind === "out";
+    return createSvgElement("rect", { ...shapes.ring(box, kind, 1), fill: "none",
+      stroke: accent(isRelated ? kind : "accent"), "stroke-opacity": isRelated ? 0.75 : null,
+      "stroke-width": kind === "selected" ? 2.6 : 1.6,
+      "stroke-dasharray": kind === "equal" ? shapes.DASHES.dashed : null });
+  }
+
+  // An SVG document with everything in `area`, highlighted as on the screen.
+  function svgOf(model, styling, picture, area) {
+    const svg = emptySvg(model, styling.palette, area);
     const boxes = picture.boxes.filter(box => camera.overlaps(box, area));
-    const groupOf = box => group(box.x, box.y, paint.boxParts(model, palette, box));
-    svg.append(...boxes.filter(box => box.open).map(groupOf),
-      ...linesOf(model, palette, picture, area, relation),
-      ...boxes.filter(box => !box.open).map(groupOf));
+    const elementOf = box => boxElement(model, styling, box);
+    svg.append(...boxes.filter(box => box.open).map(elementOf),
+      ...linesOf(model, styling, picture, area),
+      ...boxes.filter(box => !box.open).map(elementOf),
+      ...relations.rings(picture, boxes, styling).map(ringElement));
     return svg;
   }
 
   // The same with the legend below it, if colors need one.
-  function withLegend(model, palette, picture, area, relation = null) {
-    const svg = svgOf(model, palette, picture, area, relation);
+  function withLegend(model, styling, picture, area) {
+    const svg = svgOf(model, styling, picture, area), { palette } = styling;
     const drawn = legend.drawing(model, palette);
     if (!drawn) return svg;
     const { x, y, w, h } = area, width = Math.max(w, drawn.w + 2 * MARGIN);
@@ -52,12 +72,12 @@ const saving = (() => {
     return all;
   }
 
-  function linesOf(model, palette, picture, area, relation) {
+  function linesOf(model, { palette, relation }, picture, area) {
     const visible = camera.visibleParts(picture, area).flatMap(part => part.lines)
       .filter(line => shapes.isLineIn(line, area));
     return visible.flatMap(line => {
       const look = paint.lineLook(model, palette, line), related = relation?.(line);
-      const stroke = related ? { in: "#0072b2", out: "#d55e00" }[related] : look.stroke;
+      const stroke = related ? accent(related) : look.stroke;
       const opacity = relation && !related ? 0.3 : null;
       const attributes = { ...paint.stroked(look), stroke, opacity };
       if (related) attributes["stroke-width"] = 1.8;

@@ -163,31 +163,17 @@ const createScene = (host, model) => {
 
   // Highlighted lines, and rings around selected, related and equal boxes.
   function drawHighlights(picture, full, highlighted, styling, view) {
-    const { selected, neighbors, isEqual } = styling, result = [];
-    for (const relation of ["in", "out"]) {
+    const dashes = line => paint.stroked(paint.lineLook(model, palette, line))["stroke-dasharray"];
+    const result = ["in", "out"].flatMap(relation => {
       const list = highlighted.filter(each => each[1] === relation).map(each => each[0]);
-      if (!list.length) continue;
-      result.push(
-        createSvgElement("path", { class: `related ${relation}`, d: pathOf(list), fill: "none" }),
-        createSvgElement("path", { class: `related-head ${relation}`, d: arrowheadsOf(list) }));
-    }
-    const byItem = neighbors || selected >= 0 ? motion.index(picture) : null;
-    for (const [item, relation] of neighbors ?? []) {
-      if (byItem.has(item)) result.push(ring(byItem.get(item), `ring ${relation}`, 2, view));
-    }
-    for (const box of isEqual ? full : []) {
-      if (isEqual(box.item)) result.push(ring(box, "ring equal", 3.5, view));
-    }
-    if (byItem?.has(selected)) result.push(ring(byItem.get(selected), "ring selected", 3.5, view));
-    highlights.replaceChildren(...result);
-  }
-
-  function ring(box, className, gap, view) {
-    const away = Math.min(gap / view.k, 24) + (gap > 3 ? 1 : 0);
-    return createSvgElement("rect", {
-      class: className, x: box.x - away, y: box.y - away, rx: Math.min(9, 6 + away),
-      width: box.w * (box.sx ?? 1) + 2 * away, height: box.h * (box.sy ?? 1) + 2 * away,
+      return !list.length ? [] : [
+        ...[...Map.groupBy(list, dashes)].map(([dash, same]) => createSvgElement("path", {
+          class: `related ${relation}`, d: pathOf(same), fill: "none", "stroke-dasharray": dash })),
+        createSvgElement("path", { class: `related-head ${relation}`, d: arrowheadsOf(list) })];
     });
+    const rings = relations.rings(picture, full, styling).map(([box, kind]) => createSvgElement(
+      "rect", { class: `ring ${kind}`, ...shapes.ring(box, kind, view.k) }));
+    highlights.replaceChildren(...result, ...rings);
   }
 
   function drawZoomLabels(full, view, fontsize, size) {

@@ -62,6 +62,16 @@ const shapes = (() => {
       [bx + HALF_HEAD * dy, by - HALF_HEAD * dx]]);
   }
 
+  // The ring around a box at the scale `k`, as attributes of a rectangle.
+  function ring(box, kind, k) {
+    const isWide = kind === "selected" || kind === "equal";
+    const away = Math.min((isWide ? 3.5 : 2) / k, 24) + (isWide ? 1 : 0);
+    return {
+      x: box.x - away, y: box.y - away, rx: Math.min(9, 6 + away),
+      width: box.w * (box.sx ?? 1) + 2 * away, height: box.h * (box.sy ?? 1) + 2 * away,
+    };
+  }
+
   const DASHES = { dashed: "4 3", dotted: "1.2 2.3" };
 
   // The font size of a part of a label: title, name or detail.
@@ -113,7 +123,7 @@ const shapes = (() => {
   }
 
   return {
-    fontSize, textWidth, LINE_HEIGHT, LETTER_WIDTH, outline, lid, lean, arrowhead, textRows, clipped,
-    isLineIn, distance, DASHES, FOLD_INSET,
+    fontSize, textWidth, LINE_HEIGHT, LETTER_WIDTH, outline, lid, lean, arrowhead, ring, textRows,
+    clipped, isLineIn, distance, DASHES, FOLD_INSET,
   };
 })();

@@ -85,7 +85,8 @@ const createStage = (host, model, state, currentStyling) => {
     const goal = camera.clamped(target, next, size);
     const areas = [from, goal].map(each => camera.visibleArea(each, size, 40));
     const isVisible = thing => areas.some(area => camera.overlaps(boundsOf(thing), area));
-    const isTooMuch = next !== before && next.boxes.filter(isVisible).length > MANY;
+    const isTooMuch = next !== before &&
+      [before, next].some(({ boxes }) => boxes.filter(isVisible).length > MANY);
     if (reducedMotion.matches || isTooMuch || document.hidden || !duration) {
       view = goal;
       draw(next, false);

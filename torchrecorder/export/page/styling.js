@@ -71,8 +71,8 @@ const createStyling = (model, types, state) => {
     return {
       palette: currentPalette(now), accessibleName, selected,
       relation: highlighted?.line ?? null, neighbors: highlighted?.boxes ?? null,
-      isOfType: type === null ? null : item => types.typeOf(item) === type,
-      isEqual: selected >= 0 && types.typeOf(selected) && !model.isFold(selected)
+      isOfType: type === null ? null : item => model.typeOf(item) === type,
+      isEqual: selected >= 0 && model.typeOf(selected) && !model.isFold(selected)
         ? item => item !== selected && !model.isFold(item) && types.areEqual(item, selected)
         : null,
     };

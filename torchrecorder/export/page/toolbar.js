@@ -45,10 +45,7 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
     }
   }
 
-  function svgOf(area) {
-    const { palette, relation } = styling.current();
-    return saving.withLegend(model, palette, stage.picture(), area, relation);
-  }
+  const svgOf = area => saving.withLegend(model, styling.current(), stage.picture(), area);
 
   function saveSvg(area) {
     const blob = new Blob([saving.svgText(svgOf(area))], { type: "image/svg+xml" });

@@ -6,7 +6,6 @@ const createTypes = model => {
   const { items } = model.data;
   let byType = null, keys = null, groups = null;
 
-  const typeOf = item => model.cls(item) || model.op(item);
   // Modules and everything else that can be opened, without folds, whose siblings count.
   const isCall = item => !model.isFold(item) &&
     (model.canOpen(item) || model.kind(item) === "module");
@@ -15,7 +14,7 @@ const createTypes = model => {
   // A map from each type to its items, in the order of the run.
   function itemsByType() {
     byType ??= Map.groupBy(
-      model.all.filter(item => typeOf(item) && (isCall(item) || isLeaf(item))), typeOf);
+      model.all.filter(item => model.typeOf(item) && (isCall(item) || isLeaf(item))), model.typeOf);
     return byType;
   }
 
@@ -38,12 +37,12 @@ const createTypes = model => {
 
   // The items that are equal to `item`, including itself, in the order of the run.
   function equalTo(item) {
-    if (!typeOf(item) || model.isFold(item)) return [item];
+    if (!model.typeOf(item) || model.isFold(item)) return [item];
     const key = equalityKeys()[item];
     return groups.get(key);
   }
 
   const areEqual = (one, other) => equalityKeys()[one] === keys[other];
 
-  return { typeOf, itemsByType, equalTo, areEqual, isCall, isLeaf };
+  return { itemsByType, equalTo, areEqual, isCall, isLeaf };
 };
