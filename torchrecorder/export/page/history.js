@@ -17,7 +17,8 @@ const attachHistory = (model, state, stage) => {
     }
   }
 
-  // Changes of the layout or of the type that is shown, and jumps add an entry to the history; others replace the address.
+  // Changes of the layout or of the type that is shown, and jumps, add an entry to the history;
+  // others replace the address.
   state.onChange((now, before, details) => {
     if (isPaused) return;
     const isOpened = now.type !== before.type ||
