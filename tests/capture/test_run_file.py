@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import gc
-import io
 import os
-import re
 import signal
-import sys
 import threading
 import time
 import weakref
@@ -22,7 +19,6 @@ from torch import nn
 import torchrecorder
 from torchrecorder import Recorder
 from torchrecorder.capture import run_file
-from torchrecorder.errors import InvalidArgument, Notice
 from torchrecorder.events import UNFINISHED
 
 needs_signals = pytest.mark.skipif(os.name != "posix", reason="launchers send signals")
@@ -38,7 +34,7 @@ def handled() -> Iterator[list[int]]:
     signal.signal(signal.SIGTERM, before)
 
 
-def _until(condition: Any) -> None:
+def wait_until(condition: Any) -> None:
     until = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < until
@@ -84,7 +80,7 @@ class Slow(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.first(x)
-        _until(self.goes_on)
+        wait_until(self.goes_on)
         return x.relu()
 
 
@@ -125,7 +121,7 @@ def test_an_operation_and_a_pass_that_do_not_end(tmp_path: Path) -> None:
     path = tmp_path / "run.json.gz"
     x = torch.ones(2, requires_grad=True)
     y = x.exp()
-    y.register_hook(lambda gradient: _until(path.exists))
+    y.register_hook(lambda gradient: wait_until(path.exists))
     with Recorder(save=path, save_after=0.2):
         y.sin().sum().backward()
         found = torchrecorder.load(path)
@@ -152,7 +148,7 @@ def test_a_program_that_is_told_to_end(tmp_path: Path, handled: list[int]) -> No
         assert "told to end (SIGTERM)" in torchrecorder.load(path).run.failure.message
     assert handled == [signal.SIGTERM] and torchrecorder.load(path) == recorder.recording
     os.kill(os.getpid(), signal.SIGTERM)
-    _until(lambda: len(handled) == 2)
+    wait_until(lambda: len(handled) == 2)
 
 
 @needs_signals
@@ -164,7 +160,7 @@ def test_a_handler_that_is_set_in_the_block_stays(tmp_path: Path) -> None:
         with Recorder(save=tmp_path / "run.json"):
             signal.signal(signal.SIGTERM, lambda number, _: got.append(number))
         os.kill(os.getpid(), signal.SIGTERM)
-        _until(lambda: got)
+        wait_until(lambda: got)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -190,7 +186,7 @@ def test_a_handler_that_is_set_while_another_thread_records(tmp_path: Path) -> N
         recording.join()
         assert run_file.get_handler(signal.SIGTERM)  # else the signal would end the process
         os.kill(os.getpid(), signal.SIGTERM)
-        _until(lambda: got)
+        wait_until(lambda: got)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -222,7 +218,7 @@ def test_one_of_two_recorders_gets_the_signal(tmp_path: Path, handled: list[int]
     outer, inner = tmp_path / "outer.json", tmp_path / "inner.json"
     with Recorder(save=outer), Recorder(save=inner, save_after=60):
         os.kill(os.getpid(), signal.SIGTERM)
-        _until(lambda: handled)
+        wait_until(lambda: handled)
         assert outer.exists() and not inner.exists()
     assert torchrecorder.load(outer).run.failure is torchrecorder.load(inner).run.failure is None
 
@@ -242,14 +238,14 @@ def test_a_signal_while_the_run_ends(tmp_path: Path, handled: list[int]) -> None
         pytest.fail(f"the run has ended: {reason}")
 
     file.start(progress, unfinished)
-    _until(begun.is_set)
+    wait_until(begun.is_set)
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Timer(0.1, ends.set).start()
     with file.ending():
         time.sleep(0.1)
         assert not handled and not path.exists()
         file.write(recording)
-    _until(lambda: handled)
+    wait_until(lambda: handled)
     assert torchrecorder.load(path) == recording
 
 
@@ -265,11 +261,11 @@ def test_a_program_that_is_told_to_end_many_times(tmp_path: Path, handled: list[
         begun.set()
 
     file.start(progress, lambda reason: torchrecorder.record(nn.Linear(2, 2), X))
-    _until(begun.is_set)
+    wait_until(begun.is_set)
     for _ in range(2000):
         os.kill(os.getpid(), signal.SIGTERM)
     looks.set()
-    _until(lambda: handled)
+    wait_until(lambda: handled)
     with file.ending():
         pass
 
@@ -295,29 +291,6 @@ def test_a_thread_whose_program_sets_a_handler(tmp_path: Path, handled: list[int
 
 
 @needs_signals
-def test_files_that_are_open_in_the_block_are_closed(tmp_path: Path) -> None:
-    """The program can record as often as it likes."""
-    def opened() -> int:
-        gc.collect()
-        with Recorder(save=tmp_path / "run.json"):
-            X.exp()
-        return len(os.listdir("/dev/fd"))
-
-    assert opened() == opened() == opened()
-
-
-def test_an_inner_recorder_looks_at_times(tmp_path: Path) -> None:
-    """It has no signal to wait for, and does not look all the time."""
-    looks: list[int] = []
-    file = run_file.RunFile(tmp_path / "inner.json", 4)
-    with Recorder(save=tmp_path / "run.json"):
-        file.start(lambda: looks.append(1), lambda reason: torchrecorder.record(nn.Tanh(), X))
-        time.sleep(0.5)
-        with file.ending():
-            assert len(looks) < 5
-
-
-@needs_signals
 def test_a_program_with_many_open_files(tmp_path: Path, handled: list[int]) -> None:
     """select() refuses descriptors above 1023."""
     resource = pytest.importorskip("resource")
@@ -329,96 +302,9 @@ def test_a_program_with_many_open_files(tmp_path: Path, handled: list[int]) -> N
     try:
         with Recorder(save=tmp_path / "run.json"):
             os.kill(os.getpid(), signal.SIGTERM)
-            _until(lambda: handled)
+            wait_until(lambda: handled)
             assert (tmp_path / "run.json").exists()
     finally:
         for each in opened:
             os.close(each)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-
-
-def test_an_interrupt_while_the_thread_saves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run ends all the same, and is saved."""
-    path = tmp_path / "run.json"
-    with pytest.raises(KeyboardInterrupt):
-        with Recorder(save=path) as recorder:
-            X.exp()
-            thread = recorder._file._thread  # type: ignore[union-attr]
-
-            def interrupted() -> None:
-                monkeypatch.undo()
-                raise KeyboardInterrupt
-
-            monkeypatch.setattr(thread, "join", interrupted)
-    assert torchrecorder.load(path) == recorder.recording
-    thread.join()
-
-
-def test_a_stream_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a recording that cannot be saved: the thread goes on."""
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    sys.stderr.close()
-    path, calls = tmp_path / "run.json", []
-    save = run_file.RunFile._save
-
-    def fails_once(*args: Any) -> None:
-        calls.append(1)
-        if len(calls) == 1:
-            raise OSError("full")
-        save(*args)
-
-    monkeypatch.setattr(run_file.RunFile, "_save", fails_once)
-    with Recorder(save=path, save_after=0.2):
-        _until(lambda: calls)
-        X.exp()
-        _until(path.exists)
-    monkeypatch.undo()
-
-
-def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    """Is an error before the run; afterwards it is no error of the program."""
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file" / "run.json", tmp_path / f"{'long' * 61}.json"):
-        with pytest.raises(OSError, match=path.name):
-            with Recorder(save=path):
-                pytest.fail("the run began")
-    with pytest.warns(Notice, match="the recording was not saved: "):
-        with Recorder(save=tmp_path / "run.json") as recorder:
-            recorder._file.path = tmp_path / "file" / "run.json"  # type: ignore[union-attr]
-            X.exp()
-    assert len(recorder.recording.ops) == 1
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    ({"save": "run.svg"}, "a recording is saved as .json or .json.gz"),
-    ({"save": 3}, "save must be"),
-    ({"save_after": 0}, "save_after must be a number of seconds above 0"),
-])
-def test_wrong_options(options: dict[str, Any], message: str) -> None:
-    """Are refused before the run."""
-    with pytest.raises(InvalidArgument, match=message):
-        Recorder(**options)
-
-
-def test_where_a_run_without_progress_is(tmp_path: Path) -> None:
-    """The line is the program's own, also if it waits in the standard library; an operation that
-    takes long has its name."""
-    def waits() -> str:
-        saved = threading.Event()
-        threading.Thread(target=lambda: (_until(path.exists), saved.set())).start()
-        saved.wait(30)
-        return torchrecorder.load(path).run.failure.message  # type: ignore[union-attr]
-
-    class Long(torch.Tensor):
-        @classmethod
-        def __torch_function__(cls, *args: Any) -> Any:
-            return waits()
-
-    path = tmp_path / "run.json"
-    with Recorder(save=path, save_after=0.2):
-        assert re.fullmatch(r"no progress for 0.2 s at \S*test_run_file.py:\d+", waits())
-    with Recorder(save=path, save_after=0.2):
-        place = r"no progress for 0.2 s in sin\(\) at \S*test_run_file.py:\d+"
-        assert re.fullmatch(place, torch.sin(X.as_subclass(Long)))  # type: ignore[call-overload]

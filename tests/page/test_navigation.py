@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.figures import linear, network
-from tests.page.browser import Visit
-from tests.page.test_browser import failing
+from tests.page.browser import Visit, Visiting
 from tests.views.test_fold import stack
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 pytestmark = pytest.mark.page
-
-Visiting = Callable[..., Visit]
 
 
 def fan(readers: int) -> Recording:
@@ -29,22 +24,6 @@ def fan(readers: int) -> Recording:
         for number in range(readers):
             linear(run, f"reader{number}", x)
     return run.recording()
-
-
-@pytest.fixture
-def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
-    """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
-    visits = []
-
-    def open_page(recording: Recording, **options: Any) -> Visit:
-        path = recording.render(tmp_path / "page.html", **options)
-        visits.append(Visit(program).open(path))
-        return visits[-1]
-
-    yield open_page
-    for each in visits:
-        assert each.troubles == []
-        each.window.close()
 
 
 def settled(seen: Visit, condition: str) -> None:
@@ -208,38 +187,6 @@ def test_a_click_on_a_line_selects_its_tensor(visit: Visiting) -> None:
     panel.wait_for()
     assert "Made by" in panel.inner_text() and "Read by" in panel.inner_text()
     assert seen.page.locator(".related").count() > 0
-
-
-def test_a_failed_run_leads_to_its_failure(visit: Visiting) -> None:
-    """To the innermost box that failed, whatever is closed."""
-    seen = visit(failing(), depth=0)
-    button = seen.page.locator("#failure")
-    assert "matmul" in button.inner_text()
-    button.click()
-    failed = seen.state("selected")
-    assert seen.page.evaluate(f"page.model.failed({failed}) && !page.model.canOpen({failed})")
-    assert visit(network()).page.locator("#failure").is_hidden()
-
-
-@pytest.mark.parametrize("fails, shown, tip", [
-    (True, "matmul", "Go to where the run failed"),
-    (False, "probe", "Go to an error that the program caught"),
-])
-def test_an_error_that_the_program_caught(
-    visit: Visiting, fails: bool, shown: str, tip: str
-) -> None:
-    """It is gone to if the run did not end in another."""
-    run = Builder("Net")
-    with contextlib.suppress(RuntimeError), run.scope("Net"):
-        with contextlib.suppress(KeyError), run.scope("probe", "Probe"):
-            run.op("mul", run.input())
-            raise KeyError
-        run.op("matmul", run.input("y"))
-        if fails:
-            run.fail("ValueError", "shapes do not fit")
-            raise RuntimeError
-    button = visit(run.recording()).page.locator("#failure")
-    assert shown in button.inner_text() and button.get_attribute("title") == tip
 
 
 def test_colors_by_keyboard(visit: Visiting) -> None:

@@ -391,12 +391,3 @@ def test_a_saved_recording_has_it(tmp_path):
     recording, _ = failed(carried)
     loaded = tr.load(recording.save(tmp_path / "run.json"))
     assert loaded.why_backward_failed() == recording.why_backward_failed()
-
-
-def test_devices_that_differ_are_in_the_note():
-    """Where all inputs of an operation are on one device, it is not said."""
-    with pytest.raises(RuntimeError) as caught, tr.Recorder():
-        torch.mm(torch.ones(2, 2), torch.ones(3, 2, device="meta"))
-    note = caught.value.__notes__[0]
-    assert "float32[2, 2] on cpu" in note and "float32[3, 2] on meta" in note
-    assert " on cpu" not in failed(argument)[1].__notes__[0]

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from tests.query.test_failed_backward import argument, failed
 
 
 def notes(model: Any, *args: Any) -> list[str]:
@@ -63,3 +64,12 @@ def test_the_first_are_listed() -> None:
     assert len(sentences) == 5 and sentences[-1] == "3 more"
     assert [text.rpartition("tensors.")[2].split()[0] for text in sentences[:4]] == [*"0123"]
     assert all("is the result of exp()" in text for text in sentences[:4])
+
+
+def test_devices_that_differ_are_in_the_note():
+    """Where all inputs of an operation are on one device, it is not said."""
+    with pytest.raises(RuntimeError) as caught, tr.Recorder():
+        torch.mm(torch.ones(2, 2), torch.ones(3, 2, device="meta"))
+    note = caught.value.__notes__[0]
+    assert "float32[2, 2] on cpu" in note and "float32[3, 2] on meta" in note
+    assert " on cpu" not in failed(argument)[1].__notes__[0]
