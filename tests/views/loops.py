@@ -27,6 +27,16 @@ def made() -> nn.Sequential:
     )
 
 
+def trained(net: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> Recording:
+    """So many training steps of a model with four inputs."""
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            net(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    return recorder.recording
+
+
 def recorded(net: nn.Module, program: Callable[[], object]) -> Recording:
     with torchrecorder.Recorder(net) as recorder:
         program()

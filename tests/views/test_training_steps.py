@@ -23,7 +23,7 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.quiet_ops import idle_transfers
 from torchrecorder.views.view import BoxKind
 
-from tests.views.loops import closure_of
+from tests.views.loops import closure_of, trained
 
 
 class Block(torch.nn.Module):
@@ -43,12 +43,7 @@ def steps(number: int) -> Recording:
     """So many training steps of three equal blocks."""
     model = torch.nn.Sequential(Block(), Block(), Block())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with torchrecorder.Recorder(model) as recorder:
-        for _ in range(number):
-            optimizer.zero_grad()
-            model(torch.ones(2, 4)).sum().backward()
-            optimizer.step()
-    return recorder.recording
+    return trained(model, optimizer, number)
 
 
 def test_steps_are_one_cluster_and_the_layers_in_them_too() -> None:
@@ -64,15 +59,11 @@ def test_steps_whose_factors_change_fold_too() -> None:
     """Those of Adam are corrected by the number of the step; the first step makes its state."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
-    with torchrecorder.Recorder(model) as recorder:
-        for _ in range(5):
-            optimizer.zero_grad()
-            model(torch.ones(2, 4)).sum().backward()
-            optimizer.step()
-    view = make_view(recorder.recording, ViewOptions())
+    recording = trained(model, optimizer, 5)
+    view = make_view(recording, ViewOptions())
     assert [c.count for c in view.clusters.values() if "AdamW" in c.names] == [5]
-    exact = structures(recorder.recording)
-    updates = [scope for scope in recorder.recording.scopes.values() if scope.name == "AdamW"]
+    exact = structures(recording)
+    updates = [scope for scope in recording.scopes.values() if scope.name == "AdamW"]
     assert len({exact[scope.id] for scope in updates}) == 5
 
 

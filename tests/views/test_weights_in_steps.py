@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import torchrecorder
+from tests.views.loops import trained
 from torchrecorder.events import OpId, ScopeKind
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
@@ -51,12 +52,7 @@ def test_steps_of_a_model_with_such_weights_are_one_cluster() -> None:
     as those from before do, so that blocks fold with one box for the weight of each."""
     model = torch.nn.Sequential(Scaled(), Scaled(), Scaled())
     optimizer = torch.optim.AdamW(model.parameters())
-    with torchrecorder.Recorder(model) as recorder:
-        for _ in range(4):
-            optimizer.zero_grad()
-            model(torch.ones(2, 4)).sum().backward()
-            optimizer.step()
-    view = make_view(recorder.recording, ViewOptions())
+    view = make_view(trained(model, optimizer, 4), ViewOptions())
     view.check()
     counts = Counter(cluster.count for cluster in view.clusters.values())
     assert counts[4] == 1 and counts[3] == 1, counts

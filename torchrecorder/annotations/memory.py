@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.parameter_owners import leaf_gradients, set_gradients
@@ -27,12 +25,14 @@ def new_bytes(recording: RecordedRun) -> dict[str, float]:
     return found
 
 
-def gradient_bytes(recording: RecordedRun) -> Mapping[str, float]:
+def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
     """For each parameter with a gradient, the bytes of the gradient; for a shard, of the shard."""
     counted = {value.id for value in stored(recording, Role.PARAMETER)}
     received = leaf_gradients(recording).items()
-    found = {leaf: float(gradient.bytes) for leaf, gradient in received if leaf in counted}
-    return {**found, **set_gradients(recording)}  # type: ignore[dict-item]
+    found: dict[str, float] = {leaf: one.bytes for leaf, one in received if leaf in counted}
+    for leaf, size in set_gradients(recording).items():
+        found[leaf] = size
+    return found
 
 
 def saved_bytes(recording: RecordedRun) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -138,8 +138,8 @@ def with_gradient(recording: RecordedRun) -> set[ValueId]:
     """The first values of the leaves that received a gradient; not what was left of an earlier pass
     at the part of a parameter."""
     known, around = leaf_gradients(recording), flat_parameters(recording)
-    given = (value for value in set_gradients(recording) if around.get(value) in {None, *known})
-    return {*known, *given}
+    counted = {None, *known}
+    return {*known, *(one for one in set_gradients(recording) if around.get(one) in counted)}
 
 
 def cleared_gradients(recording: RecordedRun) -> dict[str, str]:
@@ -148,12 +148,7 @@ def cleared_gradients(recording: RecordedRun) -> dict[str, str]:
     cleared = [(run.run, slot) for run in recording.backward_runs for slot in run.cleared]
     if not cleared:
         return {}
-    first = before_writes(recording)
-    last: dict[ValueId, int] = {}
-    for ran in recording.grad_runs:
-        leaf = recording.grad_nodes[ran.grad].variable
-        if leaf is not None and any(ran.given):
-            last[first.get(leaf, leaf)] = ran.run
+    first, last = before_writes(recording), {leaf: run for leaf, run, _ in _received(recording)}
     found = [(run, first.get(slot.value, slot.value), slot.name) for run, slot in cleared]
     return {value: hooks for run, value, hooks in found if last.get(value) == run}
 
@@ -182,14 +177,18 @@ def flat_parameters(recording: RecordedRun) -> dict[ValueId, ValueId]:
 
 def leaf_gradients(recording: RecordedRun) -> dict[ValueId, Gradient]:
     """The last gradient that each leaf received, by its value; by the first value of a weight."""
-    found: dict[ValueId, Gradient] = {}
+    return {leaf: gradient for leaf, _, gradient in _received(recording)}
+
+
+def _received(recording: RecordedRun) -> Iterator[tuple[ValueId, int, Gradient]]:
+    """The gradients that leaves received: the first value of each, the backward pass, and the
+    gradient."""
     first = before_writes(recording) if recording.grad_runs else {}
     for ran in recording.grad_runs:
         leaf = recording.grad_nodes[ran.grad].variable
         for gradient in ran.given:
             if leaf is not None and gradient is not None:
-                found[first.get(leaf, leaf)] = gradient
-    return found
+                yield first.get(leaf, leaf), ran.run, gradient
 
 
 def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:

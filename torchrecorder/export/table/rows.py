@@ -12,6 +12,7 @@ from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.events import (
     MODES, OF_WEIGHTS, STORED, ModuleId, OpKind, Role, ScopeKind, ValueId,
 )
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
@@ -167,11 +168,9 @@ class _TableRows:
         if left and (module.calls or any(value in self.recording.consumers for value in own)):
             all_left = self._is_all(module, len(left))
             yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
-        by_hooks: dict[str, list[ValueId]] = {}
-        for value in own:
-            if value in self.owned.cleared:
-                by_hooks.setdefault(self.owned.cleared[value], []).append(value)
-        for hooks, cleared in by_hooks.items():
+        by_hooks = self.owned.cleared
+        found = grouped((by_hooks[value], value) for value in own if value in by_hooks)
+        for hooks, cleared in found.items():
             of = "" if self._is_all(module, len(cleared)) else f" of {_names(module, cleared)}"
             yield f"gradient{of} cleared by {hooks}"
 
