@@ -242,10 +242,18 @@ class Growing(nn.Module):
         return nn.Softmax(-1)(self.heads["a"](self.proj(self.first(x))))
 
 
+class GrowsFromNothing(Growing):
+    """The same with a length, which is 0."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("cls", [Growing, GrowsFromNothing])
 @pytest.mark.parametrize("inner", [False, True])
-def test_submodules_that_a_forward_makes_have_their_paths(inner) -> None:
+def test_submodules_that_a_forward_makes_have_their_paths(inner, cls) -> None:
     """They are part of the model; one that takes the place of another has a number."""
-    grows = Growing()
+    grows = cls()
     model = nn.Sequential(grows) if inner else grows
     recording = torchrecorder.record(model, X, backward=True)
     prefix = "0." if inner else ""

@@ -89,8 +89,9 @@ class AttributeNames(TensorNames):
         known = self.of_running(tensor) or self.registry.places.of(tensor)
         if known is not None:
             return known
-        for name in self.in_objects(tensor):
-            return Role.CONSTANT, name
+        held = self.in_objects(tensor)
+        if held:
+            return Role.CONSTANT, held[0]
         state = self._of_state(tensor)
         if state is not None:
             return Role.CONSTANT, state
@@ -220,7 +221,9 @@ class AttributeNames(TensorNames):
     def _registered(self, module: Module) -> NamedModule | None:
         """*module* with its path if it is a submodule of the innermost running module."""
         prefix, running = next(self._running(), ("", None))
-        for path, found in named_modules(running) if running and self._left > 0 else ():
+        if running is None or self._left <= 0:
+            return None
+        for path, found in named_modules(running):
             self._left -= 1
             if found is module:
                 in_model = self.registry.entries[id(running)].in_model
