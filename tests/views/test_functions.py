@@ -108,6 +108,22 @@ def test_small_scopes_stay_as_they_are():
     assert WithFunctions(False)(recording) is recording
 
 
+def test_calls_of_a_function_are_grouped_alike():
+    """A short call, such as the last epoch of a training loop, shows the functions that a long
+    call beside it shows."""
+
+    def epoch(x: torch.Tensor, steps: int) -> torch.Tensor:
+        for _ in range(steps):
+            x = scale(x) + 1
+        return x
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return epoch(epoch(x, 1).relu(), MAX_DIRECT_OPS).relu()
+
+    recording = torchrecorder.record(run, (torch.rand(2),))
+    assert paths(drawn(recording, fold=False, depth=3)).count("epoch.scale") == MAX_DIRECT_OPS + 1
+
+
 def test_functions_in_a_region_stay_in_it():
     """A function that ran in ``no_grad`` as a whole stands in that region."""
     view = drawn(recorded(), functions=True, depth=99, fold=False)

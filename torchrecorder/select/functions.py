@@ -148,14 +148,21 @@ class _Grouping:
         drawn = sum(map(self._is_drawn, items))
         chains = ((self._chain(item), item) for item in items)
         members = grouped((calls[depth], item) for calls, item in chains if len(calls) > depth)
+        new: dict[tuple[str, str, int], list[ScopeId]] = {}  # the new scopes of each function
+        contents: dict[ScopeId, Sequence[Scope | Op]] = {}
         for call, inside in members.items():
             shown = sum(map(self._is_drawn, inside))
             if shown == drawn:  # equal to the scope around it
                 self._group(around, inside, depth + 1)
             elif shown > 1:
-                scope = self._add(self._wrapped(call, inside), around, inside)
-                if self._drawn_ops(inside) > self.most:
-                    self._group(scope, inside, depth + 1)
+                call = self._wrapped(call, inside)
+                scope, called = self._add(call, around, inside), self.old.function_calls[call]
+                new.setdefault((called.name, called.file, called.line), []).append(scope)
+                contents[scope] = inside
+        for scopes in new.values():  # all calls of a function are grouped alike
+            if max(self._drawn_ops(contents[scope]) for scope in scopes) > self.most:
+                for scope in scopes:
+                    self._group(scope, contents[scope], depth + 1)
 
     def _group_updates(self, step: Scope, items: Sequence[Scope | Op]) -> None:
         """Group the optimizer's own operations between calls in its *step*, if there are any.
