@@ -224,6 +224,26 @@ def test_the_parts_of_batches_stay_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_samples_of_a_batch_are_one_constant_also_in_a_fold(steps: int) -> None:
+    """A loop draws its batches from a list of samples, in any order."""
+    samples = [{"x": torch.rand(3)} for _ in range(steps * MIN_GROUPED)]
+    order, model = torch.randperm(len(samples)).tolist(), nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters())
+
+    def train() -> None:
+        for step in range(steps):
+            batch = order[step * MIN_GROUPED:][:MIN_GROUPED]
+            model(torch.stack([samples[number]["x"] for number in batch])).sum().backward()
+            optimizer.step()
+
+    view = make_view(recorded(train), ViewOptions())
+    view.check()
+    (box,) = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    assert (box.names, box.count) == (("samples.*.x",), MIN_GROUPED)
+    assert len(box.members) == len(samples)
+
+
 @pytest.mark.parametrize("names, group", [
     (("xs.0", "xs.1", "xs.5"), "xs"), (("b.0.x", "b.1.x"), "b.*.x"), (("b.0.0", "b.1.1"), ""),
     (("b.x", "b.y"), ""), (("b.0", "b.0.1"), ""), (("b.0", "b.0"), ""),

@@ -136,7 +136,8 @@ def names(siblings: tuple[str, ...]) -> str:
     """The range of names of a fold, ``layers.0 … layers.11``; equal names are listed once.
 
     Names in different modules with only the last part in common become ``*.exp_avg``. Numbers that
-    are not consecutive are listed, or only the first of them: ``0, 2 … 22``.
+    are not consecutive are listed, or only the first of them: ``0, 2 … 22``. Numbers in no order
+    inside of the names, as in samples of a data set, become ``samples.*.label``.
     """
     siblings = tuple(dict.fromkeys(siblings))
     first, last = (*siblings[:1], *siblings[-1:]) if siblings else ("", "")
@@ -168,6 +169,8 @@ def _apart(siblings: Sequence[str]) -> str:
     if distances in ({1}, {-1}):
         return ""
     at_end = not any(split[0][places[0] + 1 :])
+    if not at_end and min(distances) < 0 < max(distances):
+        return "".join((*split[0][: places[0]], "*", *split[0][places[0] + 1 :]))
     texts = [siblings[0], *(map(str, numbers[1:]) if at_end else siblings[1:])]
     if len(texts) <= 4:
         return ", ".join(texts)

@@ -55,7 +55,7 @@ def _read_together(
     """The tensors of *kind* that the same boxes read and whose names belong to one group. A tensor
     is in the largest of its groups."""
     readers: dict[str, set[str]] = {
-        box.id: set() for box in view.boxes.values() if box.kind is kind and box.count == 1
+        box.id: set() for box in view.boxes.values() if box.kind is kind
     }
     for arrow in view.arrows if readers else ():
         if arrow.tail in readers:
@@ -63,7 +63,8 @@ def _read_together(
     found: dict[tuple[str, Hashable], list[Box]] = {}
     for box_id, heads in readers.items():
         box, names = view.boxes[box_id], view.recording.values[ValueId(box_id)].names
-        place = box.cluster, frozenset(heads), view.recording.differences.get(box_id)
+        differs = view.recording.differences.get(box_id)
+        place = box.cluster, box.count, frozenset(heads), differs
         for group in groups_of(names[0]) if names else ():
             found.setdefault((group, place), []).append(box)
     done: set[str] = set()
@@ -84,13 +85,12 @@ def _by_argument(name: str) -> Sequence[str]:
 
 
 def _by_place(name: str) -> Sequence[str]:
-    """*name* with a placeholder for the weight (``*.exp_avg`` for ``fc.weight.exp_avg``) or for the
-    index in a list (``batches.*.0`` for ``batches.3.0``)."""
+    """*name* with a placeholder for the index in a list (``batches.*.0`` for ``batches.3.0``) or
+    for the weight (``*.exp_avg`` for ``fc.weight.exp_avg``)."""
     parts = name.split(".")
-    if len(parts) > 1 and not parts[-1].isdigit():
-        return (f"*.{parts[-1]}",)
     numbered = [place for place, part in enumerate(parts) if place and part.isdigit()]
-    return tuple(_any_item(parts, place) for place in numbered)
+    last = [f"*.{parts[-1]}"] if len(parts) > 1 and not parts[-1].isdigit() else []
+    return [*(_any_item(parts, place) for place in numbered), *last]
 
 
 def _any_item(parts: Sequence[str], place: int) -> str:
