@@ -1,8 +1,8 @@
-"""Hide boxes, and connect their inputs to their readers."""
+"""Which boxes are hidden: quiet operations, scopes with certain names, identities, weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,12 +15,15 @@ from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.name_patterns import NamePatterns
 from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
-from torchrecorder.views.view import Arrow, Box, BoxKind, View
 from torchrecorder.views.training import is_in_module, training_steps
+from torchrecorder.views.view import Arrow, Box, BoxKind, View
+from torchrecorder.views.without import without
 
 STORED_KINDS = (BoxKind.PARAMETER, BoxKind.BUFFER)
 
-HIDDEN_IF_QUIET = (*MODES, ScopeKind.DATA_LOADER, ScopeKind.FUNCTION, ScopeKind.TRANSFER)
+HIDDEN_IF_QUIET = (
+    *MODES, ScopeKind.CONSTRUCTION, ScopeKind.DATA_LOADER, ScopeKind.FUNCTION, ScopeKind.TRANSFER,
+)  # fmt: skip
 """The kinds of scopes that are hidden if all of their ops are."""
 
 WEIGHTS = frozenset(
@@ -35,8 +38,9 @@ WEIGHTS = frozenset(
 class HideOps:
     """Hide the ops for which *quiet* holds, and connect their inputs to their readers.
 
-    A closed region (``no_grad``, another mode, a data loader, a transfer) or function in which
-    nothing else ran is hidden as well, unless the cluster around it would be empty without it.
+    A closed region (``no_grad``, another mode, a data loader, a transfer, an ``__init__``) or
+    function in which nothing else ran is hidden as well, unless the cluster around it would be
+    empty without it.
     """
 
     quiet: Callable[[Op], bool]
@@ -334,67 +338,3 @@ def _without_bookkeeping(view: View, hidden: set[str]) -> View:
         if all(reader in idle for reader in readers[box]):
             idle[box] = None
     return without(view, idle)
-
-
-def without(view: View, hidden: Iterable[str]) -> View:
-    """*view* without the *hidden* boxes; their inputs are connected to their readers.
-
-    An arrow through a hidden box carries the value that its reader uses. If hidden scopes only
-    returned their input, it carries the value of that input, or of the weight before it.
-    """
-    removed = dict.fromkeys(hidden)
-    if not removed:
-        return view
-    behind = _behind(view, removed)
-    arrows: dict[tuple[object, ...], Arrow] = {}
-    for arrow in view.arrows:
-        if arrow.head in removed:
-            continue
-        if arrow.tail not in behind:
-            key = arrow.tail, arrow.head, arrow.value, arrow.slot, arrow.some
-            arrows.setdefault(key, arrow)
-            continue
-        for tail in behind[arrow.tail]:
-            if tail != arrow.head:
-                value = _origin(view, arrow.value, removed)
-                key = tail, arrow.head, value, arrow.slot, arrow.some
-                arrows.setdefault(key, Arrow(*key))
-    boxes = {name: box for name, box in view.boxes.items() if name not in removed}
-    return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
-
-
-def _origin(view: View, value: ValueId | None, removed: Mapping[str, None]) -> ValueId | None:
-    """The value that hidden scopes returned unchanged as *value*, or that of a weight made of
-    it."""
-    values, ops, stored = view.recording.values, view.recording.ops, view.recording.stored
-    while value is not None and value not in stored:
-        producer = values[value].producer
-        op = ops.get(producer) if producer in removed and producer is not None else None
-        if op is None or not is_identity(op) or len(op.inputs) != 1:
-            break
-        value = op.inputs[0].value
-    return value
-
-
-def _behind(view: View, removed: Mapping[str, None]) -> Mapping[str, Mapping[str, None]]:
-    """For each hidden box, the visible boxes that feed it, directly or through other hidden boxes.
-
-    A group of siblings may read what ran between them, in a box after its own.
-    """
-    feeding: dict[str, list[str]] = {box: [] for box in removed}
-    for arrow in view.arrows:
-        if arrow.head in removed:
-            feeding[arrow.head].append(arrow.tail)
-    place = {box: number for number, box in enumerate(view.boxes) if box in removed}
-    later = {tail for box in place for tail in feeding[box] if place.get(tail, -1) > place[box]}
-    behind: dict[str, dict[str, None]] = {box: {} for box in place}
-    grows = True
-    while grows:
-        grows = False
-        for box in place:
-            tails: dict[str, None] = {}
-            for tail in feeding[box]:
-                tails.update(behind[tail] if tail in removed else {tail: None})
-            grows |= box in later and len(tails) > len(behind[box])
-            behind[box] = tails
-    return behind

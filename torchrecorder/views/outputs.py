@@ -11,10 +11,10 @@ from typing import Any
 from torchrecorder.events import MODES, TRANSPARENT, FunctionId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.hide import without
 from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
+from torchrecorder.views.without import without
 
 MIN_GROUPED = 4
 """The minimum number of grouped outputs."""

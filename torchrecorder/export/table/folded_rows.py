@@ -17,10 +17,10 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.fold import FoldNode, FoldTree
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import full_view
-from torchrecorder.views.hide import without
 from torchrecorder.views.pipeline import find_quiet
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import View
+from torchrecorder.views.without import without
 
 
 def folded(

@@ -1,0 +1,70 @@
+"""Hidden boxes: what they read is connected to the readers of what they made of it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from tests.figures import name
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind, View
+
+
+def arrows(view: View) -> set[tuple[str, str]]:
+    view.check()
+    return {(name(view, arrow.tail), name(view, arrow.head)) for arrow in view.arrows}
+
+
+def test_a_hidden_transfer_connects_each_weight_to_its_own_readers() -> None:
+    """A move to the device where a model is changes nothing, and is not drawn."""
+
+    def run(x: Tensor) -> Tensor:
+        first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+        model = nn.ModuleDict({"first": first, "second": second}).to("cpu")
+        return model["second"](model["first"](x))  # type: ignore[no-any-return]
+
+    recording = torchrecorder.record(run, (torch.rand(1, 3),))
+    view = make_view(recording, ViewOptions(depth=1, fold=False))
+    made = [box for box in view.boxes if name(view, box) == "Linear.__init__"]
+    heads = [{arrow.head for arrow in view.arrows if arrow.tail == box} for box in made]
+    calls = [box for box in view.boxes if view.boxes[box].kind is BoxKind.MODULE]
+    assert heads == [{calls[0]}, {calls[1]}]
+
+
+class Pair(nn.Module):
+    """Two results, of one input each."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return x.relu(), (y * 2).tanh()
+
+
+class Both(nn.Module):
+    """Two results of both inputs."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        z = x + y
+        return z.relu(), z.tanh()
+
+
+def hidden(module: nn.Module) -> set[tuple[str, str]]:
+    """The arrows of a net without its *module*."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            a, b = self.module(x, y)
+            return a.sin(), b.cos()
+
+    recording = torchrecorder.record(Net(), (torch.rand(2), torch.rand(2)))
+    return arrows(make_view(recording, ViewOptions(hide="module")))
+
+
+def test_results_of_a_hidden_module_come_from_what_they_were_computed_of() -> None:
+    ends = {("sin", "out:0"), ("cos", "out:1")}
+    assert hidden(Pair()) == {("x", "sin"), ("y", "cos"), *ends}
+    both = {(tail, head) for tail in ("x", "y") for head in ("sin", "cos")}
+    assert hidden(Both()) == {*both, *ends}

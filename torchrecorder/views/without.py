@@ -1,0 +1,110 @@
+"""Views without some of their boxes: the inputs of these are connected to their readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from torchrecorder.events import ValueId
+from torchrecorder.views.quiet_ops import is_identity
+from torchrecorder.views.view import Arrow, View
+
+BoxResult = tuple[str, ValueId | None]
+"""A hidden box, and a value that leaves it."""
+
+
+def without(view: View, hidden: Iterable[str]) -> View:
+    """*view* without the *hidden* boxes; their inputs are connected to their readers.
+
+    An arrow through a hidden box carries the value that its reader uses. If hidden scopes only
+    returned their input, it carries the value of that input, or of the weight before it.
+    """
+    removed = dict.fromkeys(hidden)
+    if not removed:
+        return view
+    behind = _behind(view, removed)
+    arrows: dict[tuple[object, ...], Arrow] = {}
+    for arrow in view.arrows:
+        if arrow.head in removed:
+            continue
+        if arrow.tail not in removed:
+            key = arrow.tail, arrow.head, arrow.value, arrow.slot, arrow.some
+            arrows.setdefault(key, arrow)
+            continue
+        for tail in behind[arrow.tail, arrow.value]:
+            if tail != arrow.head:
+                value = _origin(view, arrow.value, removed)
+                key = tail, arrow.head, value, arrow.slot, arrow.some
+                arrows.setdefault(key, Arrow(*key))
+    boxes = {name: box for name, box in view.boxes.items() if name not in removed}
+    return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
+
+
+def _origin(view: View, value: ValueId | None, removed: Mapping[str, None]) -> ValueId | None:
+    """The value that hidden scopes returned unchanged as *value*, or that of a weight made of
+    it."""
+    values, ops, stored = view.recording.values, view.recording.ops, view.recording.stored
+    while value is not None and value not in stored:
+        producer = values[value].producer
+        op = ops.get(producer) if producer in removed and producer is not None else None
+        if op is None or not is_identity(op) or len(op.inputs) != 1:
+            break
+        value = op.inputs[0].value
+    return value
+
+
+def _behind(view: View, removed: Mapping[str, None]) -> Mapping[BoxResult, Mapping[str, None]]:
+    """For each result of a hidden box, the visible boxes that feed it, directly or through other
+    hidden boxes.
+
+    A group of siblings may read what ran between them, in a box after its own.
+    """
+    place = {box: number for number, box in enumerate(view.boxes) if box in removed}
+    into: dict[str, list[Arrow]] = {box: [] for box in place}
+    used: dict[str, dict[ValueId | None, None]] = {box: {} for box in place}
+    for arrow in view.arrows:
+        if arrow.head in removed:
+            into[arrow.head].append(arrow)
+        if arrow.tail in removed:
+            used[arrow.tail][arrow.value] = None
+    later = {
+        arrow.tail for box in place for arrow in into[box]
+        if place.get(arrow.tail, -1) > place[box]
+    }
+    feeding = {
+        (box, value): _feeding(view, box, value, into[box]) for box in place for value in used[box]
+    }
+    behind: dict[BoxResult, dict[str, None]] = {result: {} for result in feeding}
+    grows = True
+    while grows:
+        grows = False
+        for result, arrows in feeding.items():
+            tails: dict[str, None] = {}
+            for arrow in arrows:
+                tail = arrow.tail
+                tails.update(behind[tail, arrow.value] if tail in removed else {tail: None})
+            grows |= result[0] in later and len(tails) > len(behind[result])
+            behind[result] = tails
+    return behind
+
+
+def _feeding(
+    view: View, box: str, value: ValueId | None, into: Sequence[Arrow]
+) -> Sequence[Arrow]:
+    """The arrows *into* a hidden box with the values that its operations made *value* of; all of
+    them if an arrow is missing for one of these values."""
+    members = view.boxes[box].members
+    if len(into) < 2 or len(members) < 2 or value is None:
+        return into
+    values, ops, inside = view.recording.values, view.recording.ops, {*members}
+    sources, waiting, seen = set[ValueId](), [value], {value}
+    while waiting:
+        producer = values[read := waiting.pop()].producer
+        if producer is None or producer not in inside:
+            sources.add(read)
+            continue
+        more = {slot.value for slot in ops[producer].inputs} - seen
+        seen |= more
+        waiting += more
+    found = [arrow for arrow in into if arrow.value is None or arrow.value in sources]
+    return found if sources <= {arrow.value for arrow in found} else into
