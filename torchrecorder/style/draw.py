@@ -239,8 +239,8 @@ def _notes(view: View, style: Style) -> Iterator[Shape]:
     """Notes that the view is empty, and about errors that ended the run outside of all calls."""
     look = style.theme.looks[BoxKind.CONSTANT.value]
     if not view.boxes and not view.clusters:
-        label = Text("nothing was recorded", "title"), Text("no module and no torch function ran")
-        yield Shape("nothing", None, label, look, "", kind="note", name="nothing was recorded")
+        empty = Text("nothing was recorded", "title"), Text("no module and no torch function ran")
+        yield Shape("nothing", None, empty, look, "", kind="note", name="nothing was recorded")
     for number, failure in enumerate(view.recording.run.failures):
         if (failure.scope, failure.op, failure.grad) == (None, None, None):
             ended = failure.error != UNFINISHED
