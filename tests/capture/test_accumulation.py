@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import networkx as nx
@@ -195,3 +196,53 @@ def test_gradients_from_before_the_run() -> None:
     value = recording.values[last.inputs[0].value]
     assert value.role is Role.INNER
     assert recording.ops[value.producer].name == "backward"
+
+
+@pytest.mark.parametrize("given", ["grad", "hook", "before", "under a mode"])
+def test_a_gradient_that_the_program_assigns_is_that_of_the_leaf(given: str) -> None:
+    """From ``autograd.grad``, in a hook, before a pass that adds to it, or under a mode: an update
+    by hand reads what was assigned."""
+    net = nn.Linear(3, 1)
+    if given == "hook":
+
+        def halve(leaf: torch.Tensor) -> None:
+            leaf.grad = leaf.grad * 0.5
+
+        net.weight.register_post_accumulate_grad_hook(halve)
+    mode = torch.device("cpu") if given == "under a mode" else contextlib.nullcontext()
+    with mode, torchrecorder.Recorder(net) as recorder:
+        loss = net(torch.ones(2, 3)).sum()
+        if given in ("grad", "under a mode"):
+            (net.weight.grad,) = torch.autograd.grad(loss, [net.weight])
+        else:
+            if given == "before":
+                net.weight.grad = torch.zeros_like(net.weight)
+            loss.backward()
+        with torch.no_grad():
+            net.weight -= net.weight.grad * 0.1
+    recording = recorder.recording
+    (update,) = (op for op in recording.ops.values() if op.name == "sub_")
+    (scaled,) = (op for op in recording.ops.values() if ("other", "0.1") in op.arguments)
+    read = recording.values[scaled.inputs[0].value]
+    assert read.names == ("weight.grad",) and read.shape == (1, 3)
+    by = {"grad": "grad", "under a mode": "grad", "hook": "mul", "before": "zeros_like"}[given]
+    (made,) = (op.id for op in recording.ops.values() if op.name == by and op is not scaled)
+    assert {made} <= nx.ancestors(recording.graph, update.id)
+    if given == "before":
+        (run,) = recording.backward_runs
+        assert [slot.name for slot in recording.ops[run.op].inputs] == ["self", "weight.grad"]
+    assert recording.why_no_gradient("weight") is None
+    assert recording.annotations["gradient_bytes"].by_node["v0"] == 12
+
+
+def test_what_is_no_new_gradient_is_no_operation() -> None:
+    """None, the gradient itself, and one of a wrong shape."""
+    net = nn.Linear(3, 1)
+    with torchrecorder.Recorder(net) as recorder:
+        net(torch.ones(2, 3)).sum().backward()
+        net.weight.grad = net.weight.grad
+        net.bias.grad = None
+        with contextlib.suppress(RuntimeError):
+            net.bias.grad = torch.ones(7)
+    names = [op.name for op in recorder.recording.ops.values() if not op.failed]
+    assert names == ["ones", "linear", "sum", "backward", "ones"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
 import pytest
@@ -253,3 +254,39 @@ def test_a_fast_path_that_is_interrupted(again):
     names = [op.name for op in recording.ops.values() if op.scope is None]
     assert names == (["_softmax"] if again else ["neg", "softmax"])
     assert not torch._C._len_torch_dispatch_stack() and not torch._C._len_torch_function_stack()
+
+
+def test_functions_that_wrap_themselves():
+    """The function, a hook, a ``__call__`` and a thread whose ``__wrapped__`` leads in a circle."""
+
+    class Calls(nn.Module):
+        def __call__(self, x):
+            return super().__call__(x)
+
+        def forward(self, x):
+            return x * self.weight
+
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+
+    def clear(leaf):
+        leaf.grad = None
+
+    def beside(x):
+        x.exp()
+
+    def step(x):
+        model(x).sum().backward()
+        thread = threading.Thread(target=beside, args=(x,))
+        thread.start()
+        thread.join()
+
+    for function in (step, clear, beside, Calls.__call__):
+        function.__wrapped__ = function
+    model = Calls()
+    model.weight.register_post_accumulate_grad_hook(clear)
+    recording = torchrecorder.record(step, torch.ones(2), threads=True)
+    assert [op.name for op in recording.ops.values()] == ["mul", "sum", "backward", "exp"]
+    assert recording.run.lost == 0
+    assert "clear()" in recording.why_no_gradient("model.weight").text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from torch import nn
 import torchrecorder
 from tests.figures import linear, network, regions
 from tests.graph.test_consistency import changed
+from torchrecorder.events import UNFINISHED
 from torchrecorder.recording import Recording
 from torchrecorder.style.color import contrast, faded, ink, mix, rgb, scale
 from torchrecorder.style.draw import draw
@@ -347,3 +349,27 @@ def test_grad_nodes_of_similar_siblings_have_the_arguments_of_all() -> None:
     view = make_view(recording, ViewOptions(depth=2, fold="similar", grad_nodes=True))
     view.check()
     assert ["clamp: ClampBackward1", "max 2 … 4"] in texts(draw(view, Style())).values()
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_errors_outside_of_calls_have_a_note(ran: bool, tmp_path: Path) -> None:
+    """Beside what ran, in all formats; those in a call are marked there."""
+    with pytest.raises(ValueError) as raised, torchrecorder.Recorder():
+        if ran:
+            torch.ones(2).exp()
+        raise ValueError("no batch")
+    recording = torchrecorder.recording_of(raised.value)
+    shapes = {shape.id: shape for shape in torchrecorder.figure(recording).shapes}
+    texts = [line.text for line in shapes["failure:0"].label]
+    assert texts[0] == "failed" and texts[1].startswith("ValueError at test_draw.py:")
+    assert texts[1].endswith(": no batch") and ("nothing" in shapes) is not ran
+    for ending in (".svg", ".dot", ".mmd"):
+        recording.render(tmp_path / f"failed{ending}")
+        assert "no batch" in (tmp_path / f"failed{ending}").read_text()
+    run = replace(recording.run, failure=replace(recording.run.failure, error=UNFINISHED))
+    note = torchrecorder.figure(replace(recording, run=run)).shapes[-1]
+    assert [line.text for line in note.label] == ["unfinished", "no batch"]
+    with pytest.raises(RuntimeError) as raised, torchrecorder.Recorder():
+        torch.ones(2) + torch.ones(3)
+    inside = torchrecorder.figure(torchrecorder.recording_of(raised.value)).shapes
+    assert "failure:0" not in {shape.id for shape in inside}

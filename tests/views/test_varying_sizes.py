@@ -326,3 +326,20 @@ def test_only_sequences_that_grow_step_by_step(resized: Callable[[Tensor], Tenso
         return x
 
     assert not torchrecorder.record(sizes, torch.ones(1, 1, 32)).varying_sizes
+
+
+def test_outputs_of_a_loop_are_one_box() -> None:
+    """As its inputs are, with the first and the last size; those of one operation are apart."""
+    layer = nn.Linear(4, 4)
+
+    def each(parts: list[Tensor]) -> list[Tensor]:
+        return [layer(part).relu() for part in parts]
+
+    recording = torchrecorder.record(each, ([torch.ones(rows, 4) for rows in range(2, 8)],))
+    for depth in (0, None):
+        shapes = torchrecorder.figure(recording, depth=depth).shapes
+        (box,) = (shape.label for shape in shapes if "output" in shape.label[0].text)
+        assert [line.text for line in box] == ["output 0 … 5  ×6", "2×4 … 7×4"]
+    recording = torchrecorder.record(lambda x: x.split([1, 2, 3, 1, 1]), torch.ones(8, 3))
+    view = view_of(recording)
+    assert sum(box.startswith("out:") for box in view.boxes) == 5

@@ -30,9 +30,8 @@ def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
     counted = {value.id for value in stored(recording, Role.PARAMETER)}
     received = leaf_gradients(recording).items()
     found: dict[str, float] = {leaf: one.bytes for leaf, one in received if leaf in counted}
-    for leaf, size in set_gradients(recording).items():
-        found[leaf] = size
-    return found
+    assigned = set_gradients(recording).items()
+    return found | {leaf: size for leaf, size in assigned if leaf in counted}
 
 
 def saved_bytes(recording: RecordedRun) -> dict[str, float]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchrecorder.events import (
-    BYTES_OF_GRADIENT, MODES, STORED, Gradient, ModuleId, ScopeId, ScopeKind, ValueId,
+    BYTES_OF_GRADIENT, CALLED, MODES, STORED, Gradient, ModuleId, ScopeId, ScopeKind, ValueId,
 )
 from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -19,8 +19,11 @@ FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.CHECKPOINT, *MODES)
 
 
 class FunctionRead(NamedTuple):
-    """The parameters and buffers that an op directly in the function or mode *scope* reads;
-    *around*: the nearest scope around it that is neither."""
+    """The parameters and buffers that an op directly in the function or mode *scope* reads, or
+    those of no module, directly in any call.
+
+    *around*: the nearest scope around it that has these parameters; None if no module has them.
+    """
 
     values: tuple[ValueId, ...]
     scope: ScopeId
@@ -78,28 +81,38 @@ class ParameterOwners:
             if module not in covered:
                 covered.update(self.modules(module))
                 found.update(dict.fromkeys(map(str, self.by_module(module))))
-        for read in filter(None, map(self.function_reads.get, list(found))):
+        reads = self.function_reads
+        for read in (read for member in list(found) for read in reads.get(member, ())):
             if read.scope in found and read.around not in found:
                 found.update(dict.fromkeys(read.values))
         return found
 
     @cached_property
-    def function_reads(self) -> Mapping[str, FunctionRead]:
-        """For each op directly in a function or mode, the parameters and buffers that it reads."""
-        recording, found = self.recording, dict[str, FunctionRead]()
-        functions = {one.id for one in recording.scopes.values() if one.kind in FUNCTIONS}
-        for op in recording.ops.values() if functions else ():
+    def loose(self) -> frozenset[ValueId]:
+        """The parameters that no module has, such as one in a list."""
+        held = {value for module in self.recording.modules.values() for value in own(module)}
+        values = self.recording.values.values()
+        return frozenset(one.id for one in values if one.role in STORED and one.id not in held)
+
+    @cached_property
+    def function_reads(self) -> Mapping[str, Sequence[FunctionRead]]:
+        """For each op directly in a function or mode, the parameters and buffers that it reads; for
+        each op in a call, those that no module has."""
+        recording, found = self.recording, dict[str, list[FunctionRead]]()
+        kinds = {scope.id: scope.kind for scope in recording.scopes.values()}
+        functions = {scope for scope, kind in kinds.items() if kind in FUNCTIONS}
+        loose = self.loose
+        for op in recording.ops.values() if functions or loose else ():
             scope = op.scope
-            if scope is None or scope not in functions:
+            if scope is None or kinds[scope] not in (*CALLED, *FUNCTIONS):
                 continue
             roles = ((slot.value, recording.values[slot.value].role) for slot in op.inputs)
-            stored = tuple(value for value, role in roles if role in STORED)
-            if stored:
-                outer = (
-                    item for item in recording.within(scope)
-                    if recording.scopes[item].kind not in FUNCTIONS
-                )
-                found[op.id] = FunctionRead(stored, scope, next(outer, None))
+            stored = [value for value, role in roles if role in STORED]
+            outer = next((one for one in recording.within(scope) if one not in functions), None)
+            of_none = tuple(value for value in stored if value in loose)
+            of_some = tuple(value for value in stored if value not in loose and scope in functions)
+            reads = FunctionRead(of_none, scope, None), FunctionRead(of_some, scope, outer)
+            found[op.id] = [read for read in reads if read.values]
         return found
 
     def _module(self, member: str) -> ModuleId | None:

@@ -23,6 +23,7 @@ class OpenScope:
     # what identifies a region: the frame that runs it, or its modes; None for a call
     key: object = None
     begun = 0  # the index in run order after its arguments were read
+    spent = 0.0  # the seconds of the earlier parts of a generator
     results_unseen = False  # whether its outputs are unknown, as those of a call without hooks
     # called when a region ends, if anything is to be done then
     ends: Callable[[], None] | None = None

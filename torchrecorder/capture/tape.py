@@ -246,6 +246,12 @@ class Tape:
         self.scope = scope
         return opened
 
+    def reopen(self, opened: OpenScope) -> None:
+        """Open a scope again, which its `ScopeLeft` then ends a second time."""
+        self.stack.append(opened)
+        self.scope = opened.scope
+        opened.started = self.time() - opened.spent
+
     def leave(self) -> OpenScope:
         """Remove the innermost scope, whose event the caller writes."""
         left = self.stack.pop()

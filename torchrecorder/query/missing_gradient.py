@@ -384,8 +384,6 @@ class _GradientSearch:
             return self._because("not propagated", f"the run failed before: {failure.message}")
         called = {ops[run.op].name for run in self.recording.backward_runs}
         if called == {"grad"}:
-            if is_updated(self.recording, self.value):
-                return None  # the program has set it
             text = "grad() returns gradients and does not set .grad"
         else:
             text = "the backward pass computed the gradients of other tensors only (inputs=)"

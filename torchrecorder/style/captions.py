@@ -292,14 +292,15 @@ class Captions:
         return labels.names(tuple(name.removeprefix(f"{path}." * bool(path)) for name in names))
 
     def _output(self, box: Box) -> tuple[Text, ...]:
-        slot = self.recording.outputs[int(box.id.partition(":")[2])]
-        value = self.recording.values[slot.value]
-        name = labels.names(box.names) or slot.name
+        numbers = (int(item.partition(":")[2]) for item in box.instances or (box.id,))
+        slots = [self.recording.outputs[number] for number in numbers]
+        shapes = [labels.value(self.recording.values[slot.value], self.usual) for slot in slots]
+        name = labels.names(box.names) or slots[0].name
         title = end_title("output", name)
         renamed = self.renamed.find([title, "output"])
         title = labels.shorten(title) if renamed is None else renamed
         lines = labels.wrapped_at_dot(title + labels.folded(box.count))
-        return *lines, Text(labels.value(value, self.usual))
+        return *lines, Text(first_to_last(shapes))
 
     def full_name(self, node: str) -> str:
         """The full name of a scope, op, value or grad node, with its path."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,9 +11,10 @@ from torchrecorder.annotations.nan_origin import first_bad_grad, first_bad_ops
 from torchrecorder.annotations.places import call_in_words, scope_name
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import CALLED, GRADIENT_MESSAGE, GradId, OpId, ScopeId
+from torchrecorder.events import CALLED, GRADIENT_MESSAGE, UNFINISHED, GradId, OpId, ScopeId
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.query.failed_backward import why_backward_failed
+from torchrecorder.style import labels
 from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.color_scale import BoxNumbers, ColorScale
@@ -114,8 +116,7 @@ def draw(
     shapes = tuple(_shapes(
         view, style, captions, graphs, heat, round_, unread(view) if unused is None else unused
     ))
-    if not view.boxes and not view.clusters:
-        shapes = (_nothing(style),)
+    shapes += tuple(_notes(view, style))
     figure = Figure(
         name=view.recording.name,
         shapes=shapes,
@@ -234,11 +235,20 @@ def _repeated(view: View) -> frozenset[str]:
     )
 
 
-def _nothing(style: Style) -> Shape:
-    """A note for an empty view."""
-    label = Text("nothing was recorded", "title"), Text("no module and no torch function ran")
+def _notes(view: View, style: Style) -> Iterator[Shape]:
+    """Notes that the view is empty, and about errors that ended the run outside of all calls."""
     look = style.theme.looks[BoxKind.CONSTANT.value]
-    return Shape("nothing", None, label, look, "", kind="note", name="nothing was recorded")
+    if not view.boxes and not view.clusters:
+        empty = Text("nothing was recorded", "title"), Text("no module and no torch function ran")
+        yield Shape("nothing", None, empty, look, "", kind="note", name="nothing was recorded")
+    for number, failure in enumerate(view.recording.run.failures):
+        if (failure.scope, failure.op, failure.grad) == (None, None, None):
+            ended = failure.error != UNFINISHED
+            text = failure.text(folder=False) if ended else failure.message
+            lines = textwrap.wrap(labels.first_sentences(text, 240), 44)
+            label = Text("failed" if ended else UNFINISHED.lower(), "title"), *map(Text, lines)
+            marked = replace(style.theme.looks["failed"], outline=look.outline)
+            yield Shape(f"failure:{number}", None, label, marked, text, kind="note", name=text)
 
 
 def _groups(view: View, style: Style, captions: Captions, graphs: GraphMarks) -> Iterator[Group]:

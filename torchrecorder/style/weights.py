@@ -142,15 +142,16 @@ class Weights:
         return int(numbers.of(self._members(scopes)) or 0)
 
     def _members(self, scopes: Iterable[str]) -> list[str]:
-        """All scopes in *scopes*, and the operations in functions, which read what these have."""
+        """All scopes in *scopes*, and the operations in those whose weights no module in them has.
+        """
         found = [*map(ScopeId, scopes)]
         inside: list[str] = [item for scope in found for item in self.inside.scopes(scope)]
-        return [*inside, *ops_inside(self.recording, filter(self._is_function, found))]
+        return [*inside, *ops_inside(self.recording, filter(self._counts_reads, found))]
 
-    def _is_function(self, scope: ScopeId) -> bool:
-        """Whether it has no weights of its own, so that it counts which its operations read."""
+    def _counts_reads(self, scope: ScopeId) -> bool:
+        """Whether its operations may read weights that none of its modules has."""
         found = self.recording.scopes.get(scope)
-        return found is not None and found.kind in FUNCTIONS
+        return found is not None and (found.kind in FUNCTIONS or bool(self._owners.loose))
 
     def _calls(self, module: ModuleId | None) -> Mapping[str, int]:
         """The calls of a module, numbered from 1."""

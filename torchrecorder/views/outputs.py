@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 from torchrecorder.views.training import drawn_backwards
-from torchrecorder.views.view import BoxKind, View
+from torchrecorder.views.view import Box, BoxKind, View
 from torchrecorder.views.without import without
 
 MIN_GROUPED = 4
@@ -85,7 +84,7 @@ def large_groups(
     view: View, origin: Mapping[str, str] = MappingProxyType({})
 ) -> list[list[str]]:
     """Groups of at least `MIN_GROUPED` outputs of one shape that come from the same box, or from
-    boxes that have the same *origin*.
+    boxes that have the same *origin*. Those of a loop with varying sizes may have any.
 
     Two outputs of one name are enough if the box stands for several.
     """
@@ -95,7 +94,9 @@ def large_groups(
         if view.boxes[arrow.head].kind is BoxKind.OUTPUT and arrow.value is not None:
             value = view.recording.values[arrow.value]
             tail = origin.get(arrow.tail, arrow.tail)
-            key = tail, value.shape, value.dtype, view.recording.differences.get(value.id)
+            varies = value.producer in view.recording.varying_sizes
+            shape = len(value.shape) if varies else value.shape
+            key = tail, shape, value.dtype, view.recording.differences.get(value.id)
             groups.setdefault(key, []).append(arrow.head)
             if arrow.tail in origin or view.copies(view.boxes[arrow.tail]) > 1:
                 name = view.recording.outputs[_number(arrow.head)].name
@@ -109,20 +110,25 @@ def joined(view: View, first_of: Mapping[str, str]) -> View:
     """*view* with one box for each group of outputs."""
     if not first_of:
         return view
-    counts = Counter(first_of.values())
-    names: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for head, first in first_of.items():
-        slot = view.recording.outputs[_number(head)]
-        names.setdefault(first, []).append(slot.name)
+        groups.setdefault(first, []).append(head)
     boxes = {
-        box.id: box.replace(count=counts[box.id], names=tuple(names[box.id]))
-        if box.id in counts
-        else box
+        box.id: _group(view, box, groups[box.id]) if box.id in groups else box
         for box in view.boxes.values()
         if first_of.get(box.id, box.id) == box.id
     }
     arrows = tuple(arrow for arrow in view.arrows if arrow.head in boxes)
     return replace(view, boxes=boxes, arrows=arrows)
+
+
+def _group(view: View, box: Box, heads: Sequence[str]) -> Box:
+    """*box* as the box of all outputs *heads*; if their shapes differ, they are its instances."""
+    slots = [view.recording.outputs[_number(head)] for head in heads]
+    shapes = {view.recording.values[slot.value].shape for slot in slots}
+    instances = tuple(heads) if len(shapes) > 1 else ()
+    names = tuple(slot.name for slot in slots)
+    return box.replace(count=len(heads), names=names, instances=instances)
 
 
 def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:

@@ -91,7 +91,7 @@ class AttributeNames(TensorNames):
             return known
         held = self.in_objects(tensor)
         if held:
-            return Role.CONSTANT, held[0]
+            return _role_of(tensor), held[0]
         state = self._of_state(tensor)
         if state is not None:
             return Role.CONSTANT, state
@@ -166,8 +166,7 @@ class AttributeNames(TensorNames):
 
     def _variable(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The variable of the script that is *tensor*, or the path of *tensor* in one."""
-        role = Role.PARAMETER if isinstance(tensor, Parameter) else Role.CONSTANT
-        public = self._public()
+        role, public = _role_of(tensor), self._public()
         for name, value in public.items():
             if value is tensor:  # also when the run has searched enough
                 return role, name
@@ -246,6 +245,11 @@ class AttributeNames(TensorNames):
                 yield name, found
             if self._left < 0:
                 break
+
+
+def _role_of(tensor: Tensor) -> Role:
+    """The role of a tensor that no module has registered."""
+    return Role.PARAMETER if isinstance(tensor, Parameter) else Role.CONSTANT
 
 
 class _Searched:

@@ -1,13 +1,12 @@
 """Cleared gradients: leaves whose ``grad`` a post-accumulate-grad hook sets to None.
 
-An example is an optimizer that runs for each parameter as soon as its gradient has arrived. No
-torch function sets ``grad``, so the leaves that have such hooks are looked at when the pass ends.
+An example is an optimizer that runs for each parameter as soon as its gradient has arrived. The
+leaves that have such hooks are looked at when the pass ends.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import weakref
 from collections.abc import Callable
 from types import CodeType
@@ -16,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from torchrecorder.capture.internals.engine import post_accumulate_hooks
+from torchrecorder.capture.modes.python_functions import unwrapped
 from torchrecorder.events import GradId, Slot, ValueId
 
 HookedLeaf = tuple[GradId, "weakref.ref[Tensor]", str]
@@ -53,7 +53,7 @@ class HookedLeaves:
         while isinstance(hook, functools.partial):
             hook = hook.func
         function = hook if hasattr(hook, "__name__") else type(hook).__call__
-        code = getattr(inspect.unwrap(function), "__code__", None)
+        code = getattr(unwrapped(function), "__code__", None)
         name = getattr(hook, "__name__", type(hook).__name__)
         file = self.file(code.co_filename) if isinstance(code, CodeType) else None
         return f"{name}() at {file}:{code.co_firstlineno}" if file and code else f"{name}()"

@@ -279,6 +279,7 @@ class ModuleScopes:
             self.deferred_exits.waiting.append(waiting)
         else:
             self._record_outputs(opened, found, failed, own)
+        self.direct.suspend(opened, output)
         self.registry.complete(module)
         return replaced
 

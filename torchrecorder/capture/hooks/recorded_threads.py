@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from torchrecorder.capture.instruments import Instruments, thread_instruments
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction, call_of_thread, get_frame,
 )  # fmt: skip
+from torchrecorder.capture.modes.python_functions import unwrapped
 from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeId, ScopeLeft
@@ -96,7 +96,7 @@ class RecordedThread:
     def _scoped(self, instruments: Instruments, thread: threading.Thread) -> Callable[[], None]:
         """A function that runs *thread* in a scope with the name of its target function."""
         target, args, kwargs = call_of_thread(thread)
-        named = getattr(inspect.unwrap(target), "__name__", "") if target else ""
+        named = getattr(unwrapped(target), "__name__", "") if target else ""
         call = instruments.modules.call
         return functools.partial(call, named or self.name, target, args, kwargs, thread.run)
 

@@ -87,7 +87,7 @@ class Regions:
                 break
         stack = self.tape.stack
         state = self.state = mode_state()
-        opened: list[tuple[Region, ScopeId]] = []
+        opened: list[tuple[Region, ScopeId | None]] = []
         if stack and stack[-1].key is None:  # no region is open
             if found or state is not stack[-1].state and state != stack[-1].state:
                 opened = self._sync(found, state)
@@ -95,9 +95,9 @@ class Regions:
             opened = self._sync(found, state)
         self.function = self.calls.innermost(frames, found) if frames else None
         for region, scope in opened:
-            around = frames[region.inside :]
+            around = frames[region.inside :] if scope is not None else []
             caller = self.calls.last_in(around[0]) if around else None
-            if caller is not None:
+            if caller is not None and scope is not None:
                 caller.inside.append(scope)
         if line is None:  # use that of an open scope
             for outer in reversed(stack):
@@ -155,8 +155,11 @@ class Regions:
             return False
         return len(stack) == 1 or stack[-2].key is None
 
-    def _sync(self, regions: list[Region], state: ModeState) -> list[tuple[Region, ScopeId]]:
-        """Close and open regions until *regions* and modes are open; returns the opened regions."""
+    def _sync(self, regions: list[Region], state: ModeState) -> list[tuple[Region, ScopeId | None]]:
+        """Close and open regions until *regions* and modes are open; returns the opened regions.
+
+        Their scopes are new, or None for a generator that goes on.
+        """
         wanted: list[Any] = [item for item in reversed(regions) if _is_shown(item)]
         at_entry, opened = self._modes_at_entry(), self._open()
         loads = bool(wanted) and wanted[0].kind is ScopeKind.DATA_LOADER
@@ -208,8 +211,10 @@ class Regions:
             opened.append(item)
         return opened[::-1]
 
-    def _enter(self, region: Region) -> ScopeId:
+    def _enter(self, region: Region) -> ScopeId | None:
         kind, key, source = region.kind, region.key, self.sources.walk(region.outside)[0]
+        if self.direct.resume(region):
+            return None
         if region.forward is not None:
             opened = self.direct.enter(region, source, self.state)
         else:
@@ -229,7 +234,7 @@ class Regions:
         assert left is opened
         if opened.ends is not None:
             opened.ends()
-        seconds = self.tape.time() - opened.started
+        opened.spent = seconds = self.tape.time() - opened.started
         opened.key = None
         outputs = None if opened.results_unseen else ()
         self.tape.write(ScopeLeft(opened.scope, opened.inputs, outputs, seconds, failed))

@@ -13,8 +13,9 @@ an exception such as ``KeyboardInterrupt``, which is no `Exception`.
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Sequence
-from types import FrameType
+from types import FrameType, GeneratorType
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -25,7 +26,10 @@ from torchrecorder.capture.internals.access import CALL_CODE, current_graph_task
 from torchrecorder.capture.module_registry import ModuleRegistry, RegisteredModule
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.describe import tensors_in
-from torchrecorder.events import ModuleId, SourceLine
+from torchrecorder.events import MODES, ModuleId, ScopeId, SourceLine
+
+
+_GeneratorRef = weakref.ref["GeneratorType[Any, Any, Any]"]
 
 
 class DirectCalls:
@@ -35,6 +39,7 @@ class DirectCalls:
         self.tape = registry.tape
         self.sources = sources
         self.registry = registry
+        self._generators: dict[int, tuple[_GeneratorRef, OpenScope, ScopeId | None]] = {}
 
     def open(
         self, entry: RegisteredModule, module: Module, source: SourceLine | None, state: Any
@@ -73,6 +78,34 @@ class DirectCalls:
         opened.results_unseen = True
         self.registry.complete(module)
         return opened
+
+    def suspend(self, opened: OpenScope, output: Any) -> None:
+        """If *output* of the call *opened* is a generator, `resume` opens this scope again."""
+        if isinstance(output, GeneratorType):
+            suspended = weakref.ref(output), opened, self._mode(opened)
+            self._generators[id(output.gi_frame)] = suspended
+
+    def resume(self, region: Region) -> bool:
+        """Whether the generator that runs in *region* is the output of a call, whose scope is then
+        open again: the call holds all parts of it, from one value to the next.
+
+        A part under another mode, such as ``no_grad``, is a call of its own.
+        """
+        ref, opened, mode = self._generators.get(id(region.forward), (None, None, None))
+        generator = ref() if ref is not None else None
+        if generator is None or opened is None or generator.gi_frame is not region.forward:
+            return False
+        if mode != self._mode():
+            return False
+        self.tape.reopen(opened)
+        opened.results_unseen = True
+        opened.key = region.key
+        return True
+
+    def _mode(self, inside: OpenScope | None = None) -> ScopeId | None:
+        """The innermost scope, without *inside*, if it is that of a mode; else None."""
+        around = next((item for item in reversed(self.tape.stack) if item is not inside), None)
+        return around.scope if around is not None and around.event.kind in MODES else None
 
     def without_known(self, regions: Sequence[Region]) -> list[Region]:
         """*regions* without direct calls of a module whose hooks have opened a scope."""

@@ -18,7 +18,9 @@ from torchrecorder.capture.modes.op_schema import RECEIVED, STATISTICS, Function
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
-from torchrecorder.events import GRAD_SUFFIX, OpId, OpKind, Slot, SourceLine, ValueId
+from torchrecorder.events import (
+    BYTES_OF_GRADIENT, GRAD_SUFFIX, Measured, OpId, OpKind, Slot, SourceLine, ValueId,
+)
 from torchrecorder.graph.nodes import Op
 
 GradientRefs = list[tuple[str, "weakref.ref[Tensor]"]]
@@ -50,7 +52,9 @@ class Accumulation:
             return
         self.leaves.append(of)
         gradient = variable.grad
-        if gradient is not None and self.values.gradients.last is not None:
+        if gradient is None:
+            return
+        if self.values.gradients.last is not None or id(gradient) in self.values.entries:
             self.values.read_gradient(gradient, of)
             if self.values.entries[id(gradient)].producer is not None:
                 self.gradients.append((f"{of}{GRAD_SUFFIX}", gradient))
@@ -158,6 +162,15 @@ class Call:
             if is_target or each[1].requires_grad or id(each[2].storage) not in known
         ]
 
+    def made_gradient(self, values: TensorTable) -> ValueId:
+        """The value of the tensor that the call set as ``grad`` of a leaf, which it only reads."""
+        (leaf, given), (_, (_, gradient)) = self.inputs, self.tensors
+        self.inputs, size = (given,), gradient.numel() * gradient.element_size()
+        if leaf.value not in values.gradients.assigned:
+            values.gradients.assigned.add(leaf.value)
+            values.tape.write(Measured(BYTES_OF_GRADIENT, leaf.value, size))
+        return values.add_value(gradient, self.op, names=(f"{leaf.value}{GRAD_SUFFIX}",))
+
     def _is_target(self, name: str, tensor: Tensor) -> bool:
         """Whether the function is known to write this argument."""
         facts, argument = self.facts, name.partition(".")[0]
@@ -169,6 +182,15 @@ class Call:
 def _asks_for_in_place(arguments: tuple[tuple[str, str], ...]) -> bool:
     """Whether ``inplace=True`` is passed; False for dropout in evaluation mode."""
     return ("inplace", "True") in arguments and ("training", "False") not in arguments
+
+
+def is_new_gradient(values: TensorTable, leaf: Tensor, gradient: Tensor | None) -> bool:
+    """Whether *gradient*, which is set as ``grad`` of *leaf*, is a tensor other than its ``grad``.
+    """
+    if gradient is None:
+        return False
+    known = values.entries.get(id(gradient))
+    return known is None or known.names != (f"{values.peek(leaf)}{GRAD_SUFFIX}",)
 
 
 def is_gradient_known(values: TensorTable, leaf: Tensor) -> bool:

@@ -15,7 +15,9 @@ from typing import Any
 from torch import Tensor, is_grad_enabled
 from torch.overrides import TorchFunctionMode
 
-from torchrecorder.capture.modes.call import Accumulation, Call, Written, is_gradient_known
+from torchrecorder.capture.modes.call import (
+    Accumulation, Call, Written, is_gradient_known, is_new_gradient,
+)
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
@@ -188,6 +190,10 @@ class OpRecorder:
                     self._show(call, result, writes)
                 written = tuple(writes.values()) if writes else ()
                 self._write(call, OpKind.CALLED, outputs, written, seconds)
+            elif call.facts.sets_gradient:
+                self.autograd.end(call.op)
+                made = call.made_gradient(self.values)
+                self._write(call, OpKind.PASS, (made,), (), seconds)
             elif isinstance(result, Tensor) and call.was_given(self.values.source(result)):
                 self.autograd.end(call.op)
                 self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
@@ -349,7 +355,8 @@ class FunctionMode(TorchFunctionMode):
             if facts is None:
                 facts = self.facts[func] = facts_of(func)
             values = self.calls.values
-            usual = not self.crowded and PLAIN_TENSOR_TYPES.issuperset(types)
+            plain = PLAIN_TENSOR_TYPES.issuperset(types)
+            usual = plain and not self.crowded
             if facts.composed and self.opens and usual:
                 body = body_of(func, get_frame(1), args, values)
             if values.aliases and holds_alias(values, args, kwargs):
@@ -361,6 +368,7 @@ class FunctionMode(TorchFunctionMode):
             if facts.grad_switch and args != (is_grad_enabled(),):
                 self.calls.regions.grad_mode_switched(get_frame(1), *args)
             known = facts.reads_gradient and usual and is_gradient_known(values, args[0])
+            known |= facts.sets_gradient and not (plain and is_new_gradient(values, *args))
         except Exception as error:
             self.calls.tape.record_error("functions", error)
             return func(*args, **kwargs)

@@ -145,6 +145,7 @@ class FunctionFacts:
     rebinds: bool = False  # replaces the storage of a tensor (``x.data = y``)
     attribute: bool = False  # reads an attribute
     reads_gradient: bool = False  # reads ``x.grad``, which is no op
+    sets_gradient: bool = False  # sets ``x.grad``
     grad_switch: bool = False  # sets grad mode
     leaf_switch: bool = False  # sets ``requires_grad`` of a tensor
     writes: tuple[str, ...] = ()  # arguments that it may write without increasing their version
@@ -241,16 +242,17 @@ def operator_facts(func: Any) -> FunctionFacts:
 def _attribute_facts(func: Any, name: str) -> FunctionFacts:
     attribute = str(getattr(func.__self__, "__name__", "attribute"))
     setter = name == "__set__"
-    ignored = setter and attribute != "data" or not setter and attribute not in _TENSOR_ATTRIBUTES
+    recorded = ("data", "grad") if setter else _TENSOR_ATTRIBUTES
     return FunctionFacts(
         name=f"set_{attribute}" if setter else attribute,
         qualname=f"torch.Tensor.{attribute}",
-        parameters=("self",),
-        ignored=ignored,
-        rebinds=setter,
+        parameters=("self", attribute),
+        ignored=attribute not in recorded,
+        rebinds=setter and attribute == "data",
         leaf_switch=setter and attribute == "requires_grad",
         attribute=not setter,
         reads_gradient=not setter and attribute == "grad",
+        sets_gradient=setter and attribute == "grad",
     )
 
 

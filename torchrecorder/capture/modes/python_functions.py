@@ -15,8 +15,12 @@ from torchrecorder.capture.internals.access import CALL_CODE, WRAPPED_CALL_CODE
 
 
 def unwrapped(function: Any) -> Any:
-    """The function that decorators wrap; *function* itself if that is not a Python function."""
-    inner = inspect.unwrap(function)
+    """The function that decorators wrap; *function* itself if that is not a Python function, or if
+    the wrappers are a cycle."""
+    try:
+        inner = inspect.unwrap(function)
+    except ValueError:
+        return function
     return inner if isinstance(inner, FunctionType) else function
 
 
@@ -117,7 +121,7 @@ def runs_hooks(cls: type[Module]) -> bool:
 def _reaches_hooks(cls: type[Module]) -> bool:
     for base in _own_classes(cls):
         own = vars(base).get("__call__")
-        code = getattr(inspect.unwrap(own), "__code__", None) if own is not None else None
+        code = getattr(unwrapped(own), "__code__", None)
         if code is not None and _CALLS.isdisjoint(names_in(code)):
             return False
     return True

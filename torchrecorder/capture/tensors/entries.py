@@ -224,6 +224,7 @@ class BackwardGradients:
         self.last: OpId | None = None  # the last backward pass
         # for each leaf, the last pass that accumulated into its ``grad``
         self.left: dict[ValueId, OpId] = {}
+        self.assigned: set[ValueId] = set()  # the leaves whose ``grad`` the program has set
         self._passes: dict[OpId, tuple[int, int]] = {}
         self._kept: dict[int, tuple[weakref.ref[Tensor], OpId]] = {}
 

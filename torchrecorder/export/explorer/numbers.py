@@ -120,7 +120,7 @@ class _Places:
         around = cache(self._around)  # most parameters of a module are in the same places
         self._owned = {value: around(tuple(starts)) for value, starts in owned.items()}
         reads = ParameterOwners(recording).function_reads.items()
-        for read in (read for op, read in reads if op in self.innermost):
+        for read in (read for op, found in reads if op in self.innermost for read in found):
             for value in read.values:
                 known = self._owned.get(value) or self._around([self.innermost.get(value, -1)])
                 self._owned[value] = {**known, **self._up_to(read)}

@@ -1,0 +1,126 @@
+"""Modules whose `forward` is a generator: one call, which has all parts."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from torchrecorder.recording import Recording
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+X = torch.ones(2, 4)
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+class Parts(nn.Module):
+    """Yields what each of its layers computes; a value that is sent goes into the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Any:
+        x = self.a(x)
+        sent = yield x
+        yield self.b(x if sent is None else sent).relu()
+
+
+class Model(nn.Module):
+    """Calls two of them by turns."""
+
+    def __init__(self, run: Any) -> None:
+        super().__init__()
+        self.run, self.g, self.h = run, Parts(), Parts()
+        self.reader = nn.Tanh()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.run(self, x)
+
+
+def in_turns(model: Model, x: Tensor) -> Tensor:
+    return sum(first * model.reader(second) for first, second in zip(model.g(x), model.h(x)))
+
+
+def sent(model: Model, x: Tensor) -> Tensor:
+    parts = model.g(x)
+    return parts.send(next(parts).tanh())
+
+
+def calls(recording: Recording, path: str) -> list[list[str]]:
+    """The operations in each call of a module."""
+    return [
+        [op.name for op in recording.ops.values() if scope.id in recording.within(op.scope)]
+        for scope in recording.scopes.values() if scope.path == path
+    ]
+
+
+@pytest.mark.parametrize("run, used", [(in_turns, "gh"), (sent, "g")])
+def test_a_call_has_all_parts(run: Any, used: str) -> None:
+    """Nothing else, with the times of the parts; what is sent between them comes back into it."""
+    model = Model(run)
+    recording = torchrecorder.record(model, X, backward=True)
+    for path in used:
+        assert calls(recording, path) == [["linear", "linear", "relu"]]
+        (scope,) = (one for one in recording.scopes.values() if one.path == path)
+        inner = [one for one in recording.scopes.values() if one.parent == scope.id]
+        assert [one.path for one in inner] == [f"{path}.a", f"{path}.b"]
+        assert scope.seconds > sum(one.seconds for one in inner) and not scope.failed
+        assert len(scope.outputs) == 2 and recording.values[scope.inputs[0].value].names == ("x",)
+        assert recording.why_no_gradient(f"{path}.b.weight") is None
+    for depth in (0, 1, 2):
+        view = make_view(recording, ViewOptions(depth=depth))
+        view.check()
+        ends = {arrow.tail for arrow in view.arrows}
+        made = [box.id for box in view.boxes.values() if not box.id.startswith("out:")]
+        assert set(made) <= ends | {run.op for run in recording.backward_runs}
+
+
+def test_calls_in_a_loop_fold() -> None:
+    def often(model: Model, x: Tensor) -> Tensor:
+        for _ in range(4):
+            x = sum(model.g(x))
+        return x
+
+    recording = torchrecorder.record(Model(often), X)
+    assert calls(recording, "g") == [["linear", "linear", "relu"]] * 4
+    view = make_view(recording, ViewOptions(depth=2))
+    assert [cluster.count for cluster in view.clusters.values()].count(4) == 1
+
+
+def test_a_part_under_another_mode_is_a_call_of_its_own() -> None:
+    """So that the mode is that of its operations."""
+    def switched(model: Model, x: Tensor) -> Tensor:
+        parts = model.g(x)
+        first = next(parts)
+        with torch.no_grad():
+            second = next(parts)
+        return first + second
+
+    recording = torchrecorder.record(Model(switched), X, backward=True)
+    assert calls(recording, "g") == [["linear"], ["linear", "relu"]]
+    assert "no_grad" in str(recording.why_no_gradient("g.b.weight"))
+
+
+def test_what_is_not_taken_is_not_kept() -> None:
+    """A generator may go on after the recording, and nothing of it stays alive."""
+    model = Parts()
+    with torchrecorder.Recorder(model) as recorder:
+        parts = model(X)
+        first = next(parts)
+        other = model(X)
+        dropped = weakref.ref(other)
+        del other
+        assert dropped() is None
+    assert calls(recorder.recording, "") == [["linear"], []]
+    assert next(parts).shape == X.shape
+    alive = weakref.ref(first)
+    del first, parts
+    gc.collect()
+    assert alive() is None
