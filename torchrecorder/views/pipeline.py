@@ -248,6 +248,12 @@ def _steps(start: View, options: ViewOptions, quiet: IsUndrawn, *, fold: bool = 
         choice = unfolded.plain or unfolded
         less = _through(start, plan(recording, options, choice, quiet, fold=fold))
         view = min(view, less, key=_drawn)
+        for depth in range(choice.depth + 1, max_depth(recording)):
+            deeper = plan(recording, options, replace(choice, depth=depth), quiet, fold=fold)
+            less = _through(start, deeper)
+            if _drawn(less) > options.max_boxes:
+                break
+            view = less
     return view
 
 
