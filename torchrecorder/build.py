@@ -195,6 +195,7 @@ class _TableBuilder:
             self._find_results()
             inputs, self.outputs = self._ends()
         self._name_gradients()
+        self._finish_recomputed()
         failure = self.failures[0] if self.failures else None
         ops = sorted(self.ops.values(), key=attrgetter("index"))
         facts = replace(self.done.facts, failure=failure, lost=self.lost)
@@ -224,6 +225,16 @@ class _TableBuilder:
             function_calls=MappingProxyType(self.calls),
             grad_switches=tuple(self._switches()),
         )
+
+    def _finish_recomputed(self) -> None:
+        """Only an error that ends the run fails a recomputed scope: by default, a checkpoint raises
+        one of its own as soon as it has computed what the backward pass needs."""
+        ended = {failure.scope for failure in self.failures}
+        for scope in reversed([*self.scopes.values()]):  # inner ones come later
+            if scope.id in ended:
+                ended.add(scope.parent)
+            elif scope.failed and scope.recompute:
+                self.scopes[scope.id] = scope.replace(failed=False)
 
     def _switches(self) -> Iterator[GradSwitch]:
         """The switches of recorded tensors, in run order."""

@@ -193,6 +193,15 @@ def test_what_a_data_loader_reads_is_in_its_dataset(dataset: Any, names: list[st
     assert constants(recorder.recording) == [(name,) for name in names]
 
 
+def test_samples_are_named_by_their_dataset_although_a_variable_holds_it() -> None:
+    """All of them, however many there are; a variable that is the tensor itself comes first."""
+    tensors = [torch.ones(3), torch.zeros(3)]
+    loader = torch.utils.data.DataLoader(tensors, 2)  # type: ignore[arg-type]
+    recording = executed("for batch in loader: model(batch)", model=nn.Linear(3, 3), loader=loader,
+                         mine=tensors[1])
+    assert constants(recording) == [("dataset.0",), ("mine",)]
+
+
 def test_a_variable_of_the_script_is_an_input_by_its_name() -> None:
     recording = executed("model(images)", model=nn.Linear(3, 3), images=torch.ones(3))
     assert [slot.name for slot in recording.inputs] == ["images"]

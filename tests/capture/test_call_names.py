@@ -149,17 +149,21 @@ def test_the_recorded_model_has_no_name():
 
 
 def test_a_call_by_pytorch_has_the_name_of_its_argument():
-    """There, the name is that of a parameter of PyTorch's. Only the first argument is known."""
+    """There, the name is that of a parameter of PyTorch's. All positional arguments are known, also
+    those of a function with a decorator, but not those behind others in ``*args``."""
     block, other = net(), net()
-    pair = [net()]
+    averaged, last = nn.Sequential(nn.BatchNorm1d(4)), nn.Sequential(nn.BatchNorm1d(4))
+    pair, batches = [net()], ([X],)
     with Recorder() as recorder:
+        torch.optim.swa_utils.update_bn([X], averaged)
+        torch.optim.swa_utils.update_bn(*batches, last)
         torch.utils.checkpoint.checkpoint(block, X, use_reentrant=False)
         torch.func.functional_call(other, {}, X)
         torch.func.functional_call(pair[0], {}, (X,))
         torch.vmap(net())(X)
     scopes = recorder.recording.scopes.values()
     found = [scope.path for scope in scopes if scope.cls == "Sequential"]
-    assert found == ["block", "other", "pair.0", "Sequential"]
+    assert found == ["averaged", "Sequential", "block", "other", "pair.0", "Sequential_1"]
 
 
 class Generator(nn.Module):

@@ -199,3 +199,35 @@ def test_a_module_of_one_operation_stays_closed(extra: str, opened: bool) -> Non
             h = run.op("linear", h, run.parameter("weight"))
             run.op(extra, h, outputs=0 if extra == "item" else 1)
     assert ("layer" in boxes(view_of(run.recording()))) is not opened
+
+
+def uneven(number: int) -> Recording:
+    """So many equal siblings with two inner modules. Some read the result of the first of them in
+    the one before, the others that of the second."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        made = [run.input()] * 2
+        for place in range(number):
+            with run.scope(f"layers.{place}", "Layer"):
+                given = run.op("exp", made[place % 3 % 2])
+                made = [inner(run, name, given) for name in "ab"]
+        run.op("add", *made)
+    return run.recording()
+
+
+def inner(run: Builder, name: str, h: Any) -> Any:
+    """A module of five operations."""
+    with run.scope(name, name.upper()):
+        for place in range(5):
+            h = run.op(f"{name}_{'abcde'[place]}", h)
+    return h
+
+
+def test_without_a_depth_levels_are_open_as_long_as_few_boxes_are_drawn() -> None:
+    """All levels would fold to few boxes, but do not, because of how the siblings are connected;
+    and one level draws almost nothing, because they fold there."""
+    recording = uneven(24)
+    drawn = [len(boxes(view_of(recording, depth=depth))) for depth in range(4)]
+    assert drawn == [3, 4, 30, 102]
+    assert len(boxes(view_of(recording))) == drawn[2]
+    assert len(boxes(view_of(recording, max_boxes=20))) == drawn[1]

@@ -9,7 +9,7 @@ import torch
 
 import torchrecorder
 from tests.views.loops import trained
-from torchrecorder.events import OpId, ScopeKind
+from torchrecorder.events import OpId, ScopeKind, ValueId
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
 
@@ -94,3 +94,40 @@ def test_outputs_of_the_rounds_of_a_loop_are_one_box_for_each_name(rounds: int) 
     assert outputs(view) == [(rounds, ("logits",) * rounds)]
     assert view.unfolded is not None and outputs(view.unfolded().view) == outputs(view)
     assert len(outputs(make_view(recording, ViewOptions(depth=0, fold=False)))) == rounds
+
+
+class Backwards(torch.nn.Module):
+    """Reads its own weights in another order than it registers them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.zeros(4))
+        self.scale = torch.nn.Parameter(torch.ones(4))
+        self.weight = torch.nn.Parameter(torch.ones(4, 4))
+        self.inner = torch.nn.Tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner((x @ self.weight) * self.scale + self.bias)
+
+
+@pytest.mark.parametrize("fold", [True, "similar"])
+def test_each_weight_is_one_box_in_whatever_order_a_model_reads_them(fold: bool | str) -> None:
+    """The box of a weight that a step has written stands for the same weight as before."""
+    model = Backwards()
+    recording = trained(model, torch.optim.SGD(model.parameters(), lr=0.1), 3)
+    view = make_view(recording, ViewOptions(fold=fold))
+    view.check()
+    weights = [box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]
+    names = {
+        box.id: {recording.values[ValueId(member)].names[0] for member in box.members}
+        for box in weights
+    }
+    assert sorted(names.values(), key=str) == [{"bias"}, {"scale"}, {"weight"}]
+    assert not any(box.names for box in weights)
+    readers = {
+        arrow.head: {recording.ops[OpId(arrow.head)].name, *names[arrow.tail]}
+        for arrow in view.arrows if arrow.tail in names
+    }
+    assert sorted(readers.values(), key=str) == sorted(
+        [{"matmul", "weight"}, {"mul", "scale"}, {"add", "bias"}], key=str
+    )

@@ -98,12 +98,26 @@ class _Backward:
             found[item] = maker
         return found
 
+    def _unused(self) -> set[GradId]:
+        """Recomputed nodes that do not run: a checkpoint only needs the tensors that they saved."""
+        nodes, again = self.recording.grad_nodes, recomputed(self.recording)
+        unused = {grad.id for grad in nodes.values()
+                  if grad.owner in again and grad.id not in self.order} - self.inside.keys()
+        waiting = [grad for grad in nodes.values() if grad.id not in unused] if unused else []
+        while waiting:  # the program may go on with a tensor that was computed again
+            used = {edge.grad for edge in waiting.pop().next if edge is not None} & unused
+            unused -= used
+            waiting += map(nodes.__getitem__, used)
+        return unused
+
     def _outer(self, grad: GradId) -> GradNode:
         """The node whose box *grad* is in."""
         return self.recording.grad_nodes[self.inside.get(grad, grad)]
 
     def view(self) -> View:
-        grads = sorted(self.recording.grad_nodes.values(), key=self._place)
+        unused = self._unused()
+        nodes = (grad for grad in self.recording.grad_nodes.values() if grad.id not in unused)
+        grads = sorted(nodes, key=self._place)
         boxes = [self._box(grad) for grad in grads if grad.id not in self.inside]
         return View(
             self.recording,

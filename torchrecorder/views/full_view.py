@@ -57,6 +57,7 @@ class _FullView:
         self.stored = recording.stored
         self.owned = recording.owned
         self.readers: dict[ValueId, dict[str, str | None]] = {}
+        self.read_updated: dict[ValueId, int] = {}
         self.values = recording.values
         self.given_back = {slot.value for slot in recording.outputs}
         self.steps = training_steps(recording)
@@ -93,6 +94,8 @@ class _FullView:
             producer = values[value].producer
             if producer in ops:
                 in_module = cluster not in self.steps and value in self._updated
+                if in_module:
+                    self.read_updated.setdefault(value, len(self.read_updated))
                 self.arrows.append(Arrow(value if in_module else producer, head, value, name))
             else:
                 self.arrows.append(Arrow(value, head, value, name))
@@ -263,14 +266,21 @@ class _FullView:
         return {slot.value for scope in self.scopes.values() for slot in scope.inputs}
 
     def _written(self) -> Iterator[Box]:
-        """The new values of parameters and buffers that an op wrote in place."""
+        """The new values of parameters and buffers that an op wrote in place.
+
+        Those that a module reads after an optimizer step come first, in the order in which they are
+        read, as before the first step: the iterations of a loop have the same boxes.
+        """
+        boxes: list[Box] = []
         for op in self.ops.values():
             for value in op.writes:
                 role = self.stored.get(value)
                 if role is not None:
                     home = self._updated.get(value, op.scope)
-                    yield Box(value, KIND_OF_ROLE[role], home, (value,))
+                    boxes.append(Box(value, KIND_OF_ROLE[role], home, (value,)))
                     self.arrows.append(Arrow(op.id, value, value, ""))
+        read, last = self.read_updated, len(self.read_updated)
+        yield from sorted(boxes, key=lambda box: read.get(ValueId(box.id), last))
 
     def _inner(self, empty: Iterable[Scope]) -> list[Box]:
         """Boxes of ops and empty scopes, in run order. Batches and looked-up tensors come right

@@ -1,6 +1,6 @@
 """Inputs: draw many tensors as one box. Such tensors are the parts of one argument, arguments that
 differ only in a number, constants that a loop over weights reads (masks), one kind of optimizer
-state (``exp_avg``), and the items of a list (averaged weights).
+state (``exp_avg``), the items of a list (averaged weights), and the samples of a dataset.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from string import digits
 
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.events import OpId, ScopeKind, ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
 MIN_GROUPED = 6
@@ -22,16 +22,40 @@ InputGroup = tuple[str, list[Box]]
 """The name of a group, and the boxes in it."""
 
 
-def group_inputs(view: View) -> View:
+def group_inputs(view: View, apart: Collection[str] = ()) -> View:
     """Draw several tensors as one box if the same boxes read them: the parts of one argument (a
     ``BlockMask``), numbered arguments, items of a list, or optimizer state of several weights.
-    Constants that a loop over weights reads are one box, too.
+    Constants that a loop over weights reads are one box, too. Boxes in *apart* stay as they are.
     """
-    named = [
-        *_read_together(view, BoxKind.INPUT, _by_argument),
-        *_read_together(view, BoxKind.CONSTANT, _by_place),
+    done = {*apart, *(box.id for box in view.boxes.values() if box.is_group)}
+    groups = [
+        *_read_together(view, BoxKind.INPUT, _by_argument, done),
+        *_read_together(view, BoxKind.CONSTANT, _by_place, done),
+        *_constants(view, done),
     ]
-    groups = [*named, *_constants(view, {box.id for _, group in named for box in group})]
+    return _grouped(view, groups)
+
+
+def group_samples(view: View) -> View:
+    """Draw the samples that only data loaders read as one box for each of their parts, such as
+    ``dataset.*.labels``. Which batch a sample is in is a matter of chance."""
+    recording, found = view.recording, dict[tuple[str, Hashable], list[Box]]()
+    loaders = {s.id for s in recording.scopes.values() if s.kind is ScopeKind.DATA_LOADER}
+    for box in view.boxes.values() if loaders else ():
+        value = recording.values.get(ValueId(box.id))
+        if box.kind is BoxKind.CONSTANT and value is not None and value.names:
+            around = (recording.within(recording.ops[op].scope)
+                      for op in recording.consumers.get(value.id, ()))
+            name = ".".join("*" if part.isdigit() else part for part in value.names[0].split("."))
+            if "*" in name and not any(map(loaders.isdisjoint, around)):
+                place = box.cluster, recording.differences.get(box.id)
+                found.setdefault((name.removesuffix(".*"), place), []).append(box)
+    many = ((name, group) for (name, _), group in found.items() if len(group) >= MIN_GROUPED)
+    return _grouped(view, [*many])
+
+
+def _grouped(view: View, groups: Sequence[InputGroup]) -> View:
+    """*view* with each of *groups* as one box."""
     if not groups:
         return view
     first = {box.id: group[0].id for _, group in groups for box in group}
@@ -50,12 +74,12 @@ def group_inputs(view: View) -> View:
 
 
 def _read_together(
-    view: View, kind: BoxKind, groups_of: Callable[[str], Sequence[str]]
+    view: View, kind: BoxKind, groups_of: Callable[[str], Sequence[str]], done: set[str]
 ) -> Iterator[InputGroup]:
     """The tensors of *kind* that the same boxes read and whose names belong to one group. A tensor
-    is in the largest of its groups."""
+    is in the largest of its groups. None of *done* is in any; what is in one is added to them."""
     readers: dict[str, set[str]] = {
-        box.id: set() for box in view.boxes.values() if box.kind is kind
+        box.id: set() for box in view.boxes.values() if box.kind is kind and box.id not in done
     }
     for arrow in view.arrows if readers else ():
         if arrow.tail in readers:
@@ -67,7 +91,6 @@ def _read_together(
         place = box.cluster, box.count, frozenset(heads), differs
         for group in groups_of(names[0]) if names else ():
             found.setdefault((group, place), []).append(box)
-    done: set[str] = set()
     for (group, _), boxes in sorted(found.items(), key=lambda each: -len(each[1])):
         rest = [box for box in boxes if box.id not in done]
         if len(rest) >= MIN_GROUPED:
@@ -118,12 +141,12 @@ def list_of(names: Sequence[str]) -> str:
     return _any_item(parts[0], place) if all(map(str.isdigit, columns[place])) else ""
 
 
-def _constants(view: View, named: Collection[str]) -> Iterator[InputGroup]:
-    """The constants that only the same loops over weights read, without *named* ones."""
+def _constants(view: View, done: Collection[str]) -> Iterator[InputGroup]:
+    """The constants that only the same loops over weights read, without those in *done*."""
     loops, ops = view.recording.weight_loops, view.recording.ops
     lines: dict[str, set[Hashable]] = {
         box.id: set() for box in (view.boxes.values() if loops else ())
-        if box.kind is BoxKind.CONSTANT and box.count == 1 and box.id not in named
+        if box.kind is BoxKind.CONSTANT and box.count == 1 and box.id not in done
     }
     for arrow in view.arrows if lines else ():
         if arrow.tail in lines:

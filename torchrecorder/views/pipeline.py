@@ -50,7 +50,7 @@ from torchrecorder.select.functions import MAX_DIRECT_OPS, WithFunctions
 from torchrecorder.select.group import GroupSiblings, patterns
 from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_identities
 from torchrecorder.views.expand_ops import open_ops
-from torchrecorder.views.inputs import group_inputs
+from torchrecorder.views.inputs import group_inputs, group_samples
 from torchrecorder.views.outputs import HideReadOutputs, group_outputs, joined_outputs
 from torchrecorder.views.unread_arguments import hide_unread_arguments, overwritten
 from torchrecorder.views.tensors import show_tensors
@@ -248,6 +248,12 @@ def _steps(start: View, options: ViewOptions, quiet: IsUndrawn, *, fold: bool = 
         choice = unfolded.plain or unfolded
         less = _through(start, plan(recording, options, choice, quiet, fold=fold))
         view = min(view, less, key=_drawn)
+        for depth in range(choice.depth + 1, max_depth(recording)):
+            deeper = plan(recording, options, replace(choice, depth=depth), quiet, fold=fold)
+            less = _through(start, deeper)
+            if _drawn(less) > options.max_boxes:
+                break
+            view = less
     return view
 
 
@@ -276,7 +282,7 @@ def _unfolded(start: View, options: ViewOptions, quiet: IsUndrawn) -> Unfolded:
     view, groups, similar = _repeats(view, options)
     whole_view, inside = joined_outputs(view, groups), members(view, members(start))
     if options.fold:
-        whole_view = group_inputs(whole_view)
+        whole_view = group_inputs(whole_view, {item for group in groups for item in group})
     return Unfolded(whole_view, inside, groups, similar)
 
 
@@ -319,6 +325,8 @@ def plan(
         steps.append(HideStored(options.parameters is False, bool(options.fold)))
     if options.grad_nodes:
         steps.append(open_ops)
+    if options.fold:
+        steps.append(group_samples)
     if options.fold and fold:
         steps += [Fold(similar=options.fold == "similar"), group_outputs, group_inputs]
     if options.tensors:

@@ -27,7 +27,6 @@ from torchrecorder.graph.nodes import Value
 _MAX_PLACES = 100_000
 """The maximum number of objects in attributes and variables that a run searches."""
 
-_OF_OBJECTS = ScopeKind.TRANSFER, ScopeKind.DATA_LOADER
 _DATASET = "dataset"
 _OF_PYTORCH = frozenset(vars(Module()))
 _OF_IPYTHON = frozenset(("In", "Out"))
@@ -41,7 +40,7 @@ class AttributeNames(TensorNames):
         self.registry = registry
         self._left = _MAX_PLACES
         self._globals: Mapping[str, Any] = {}
-        self._models, self._region = _Searched(), _Searched()
+        self._models, self._dataset, self._moved = _Searched(), _Searched(), _Searched()
         self._optimizer: weakref.ref[Optimizer] | None = None
         self._state: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._begun = 0  # the number of events when the step began
@@ -84,7 +83,8 @@ class AttributeNames(TensorNames):
 
         Searched in this order: attributes of running modules; arguments and variables of the
         outermost call; objects in attributes of running modules; state of the last optimizer;
-        variables of the script; the module or dataset of a running transfer or data loader.
+        variables of the script; the dataset of a running data loader; objects in variables; the
+        module that is being moved, copied or saved.
         """
         known = self.of_running(tensor) or self.registry.places.of(tensor)
         if known is not None:
@@ -95,8 +95,10 @@ class AttributeNames(TensorNames):
         state = self._of_state(tensor)
         if state is not None:
             return Role.CONSTANT, state
-        variable = self._variable(tensor) if self._globals else None
-        return variable or self._in_region(tensor)
+        return (
+            self._variable(tensor) or self._in_dataset(tensor) or self._in_variables(tensor)
+            or self._in_moved(tensor)
+        )
 
     def in_objects(self, tensor: Tensor) -> tuple[str, ...]:
         """The name of *tensor* in an object that a running module has; else an empty tuple."""
@@ -115,18 +117,26 @@ class AttributeNames(TensorNames):
                         return role, f"{prefix}{name}"
         return None
 
-    def _in_region(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The path of *tensor* in the module that is being moved, copied or saved, or in the
-        dataset of the running data loader."""
-        frame = self.tape.stack[-1].key if self.tape.stack else None
-        kind = self.tape.stack[-1].event.kind if isinstance(frame, FrameType) else None
-        if not isinstance(frame, FrameType) or kind not in _OF_OBJECTS:
+    def _in_dataset(self, tensor: Tensor) -> tuple[Role, str] | None:
+        """The path of *tensor* in the dataset of the running data loader."""
+        running = self._given_to(ScopeKind.DATA_LOADER)
+        if running is None:
             return None
-        running = first_local(frame)
-        if isinstance(running, Module):
-            return self._region.of(tensor, {"": running})
         held = {key.strip("_"): value for key, value in attributes(running)}
-        return self._region.of(tensor, {_DATASET: held.get(_DATASET)})
+        return self._dataset.of(tensor, {_DATASET: held.get(_DATASET)})
+
+    def _in_moved(self, tensor: Tensor) -> tuple[Role, str] | None:
+        """The path of *tensor* in the module that is being moved, copied or saved."""
+        running = self._given_to(ScopeKind.TRANSFER)
+        return self._moved.of(tensor, {"": running}) if isinstance(running, Module) else None
+
+    def _given_to(self, kind: ScopeKind) -> object:
+        """The first argument of the function that runs in the innermost region, if it is a region
+        of this *kind*; else None."""
+        frame = self.tape.stack[-1].key if self.tape.stack else None
+        if isinstance(frame, FrameType) and self.tape.stack[-1].event.kind is kind:
+            return first_local(frame)
+        return None
 
     def _of_state(self, tensor: Tensor) -> str | None:
         """The path of *tensor* in the state of the optimizer, such as ``0.weight.exp_avg``."""
@@ -165,15 +175,17 @@ class AttributeNames(TensorNames):
                 yield f"{opened.event.path}." if opened.event.path else "", module
 
     def _variable(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The variable of the script that is *tensor*, or the path of *tensor* in one."""
-        role, public = _role_of(tensor), self._public()
-        for name, value in public.items():
-            if value is tensor:  # also when the run has searched enough
-                return role, name
+        """The variable of the script that is *tensor*, also when the run has searched enough."""
+        named = (name for name, value in self._public().items() if value is tensor)
+        name = next(named, None)
+        return (_role_of(tensor), name) if name is not None else None
+
+    def _in_variables(self, tensor: Tensor) -> tuple[Role, str] | None:
+        """The path of *tensor* in a variable of the script."""
         models: dict[str, Module] = {}
-        for name, found in self._places(public, MAX_VARIABLE_DEPTH):
+        for name, found in self._places(self._public(), MAX_VARIABLE_DEPTH):
             if found is tensor:
-                return role, name
+                return _role_of(tensor), name
             if isinstance(found, Module):
                 models[name] = found
         return self._models.of(tensor, models)

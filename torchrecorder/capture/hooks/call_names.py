@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.nn import Module
 
-from torchrecorder.capture.hooks.source import first_local
+from torchrecorder.capture.hooks.source import arguments
 from torchrecorder.capture.modes.python_functions import caller_of_own_call, has_own_call
 from torchrecorder.events import SourceLine
 
@@ -47,22 +47,21 @@ def _is_at(frame: FrameType, source: SourceLine) -> bool:
 
 
 def _passed_name(module: Module, frame: FrameType, source: SourceLine) -> str | None:
-    """The name of *module* where it is the first argument of a function that calls it, such as
+    """The name of *module* where it is an argument of a function that calls it, such as
     ``functional_call``, or where a method of it is called, such as ``generate``."""
     function, caller = frame, frame.f_back
     while caller is not None and not _is_at(caller, source):
         function, caller = caller, caller.f_back
-    given = first_local(function) if caller is not None else None
     call = expression_at(caller) if caller is not None else None
-    if not isinstance(call, ast.Call):
+    if not isinstance(call, ast.Call) or any(isinstance(arg, ast.Starred) for arg in call.args):
         return None
-    method = function.f_code.co_varnames[:1] == ("self",)
-    if type(given) is tuple and given:  # a decorator of the function
-        method, given = len(given) > len(call.args), given[0]
-    if given is not module:
+    given, code = arguments(function), function.f_code
+    place = next((place for place, one in enumerate(given) if one is module), None)
+    if place is None:
         return None
-    if not method:
-        return _last_name(call.args[0]) if call.args else None
+    bound = code.co_varnames[:1] == ("self",) if code.co_argcount else len(given) > len(call.args)
+    if place >= bound:
+        return _last_name(call.args[place - bound]) if place - bound < len(call.args) else None
     called = call.func
     if isinstance(called, ast.Attribute) and hasattr(type(module), called.attr):
         called = called.value

@@ -334,6 +334,17 @@ def _no_module() -> None:
     """Returns None, as a dead reference; for frames that run no direct call."""
 
 
+def arguments(frame: FrameType) -> tuple[object, ...]:
+    """The positional arguments of the function that runs in *frame*; those in ``*args`` only if it
+    has no others, as in a decorator."""
+    code, held = frame.f_code, frame.f_locals
+    names = code.co_varnames[: code.co_argcount]
+    if not names:
+        rest = first_local(frame)
+        return rest if type(rest) is tuple else ()
+    return tuple(held.get(name) for name in names)
+
+
 def first_local(frame: FrameType) -> object:
     """The first argument of the function that runs in *frame*, such as ``self``."""
     names = frame.f_code.co_varnames

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from torchrecorder.events import MODES, OpId, ScopeId, ValueId
@@ -337,9 +338,16 @@ class FoldTree:
         scope = recording.scopes.get(ScopeId(item))
         values = scope is None or scope.module is None
         for inside in self.rows.items.inside(item):
-            if values or inside in recording.scopes:
+            if inside in recording.scopes or values and not self._is_held(inside, item):
                 names = _names_inside(recording, self.nodes[inside].instances)
                 self._names[inside] = self._names.get(inside) or names
+
+    def _is_held(self, item: str, outer: str) -> bool:
+        """Whether *item* is a parameter or buffer in a module in *outer*."""
+        recording, items = self.rows.recording, self.rows.items
+        around = items.view.nesting.around(items.parent[item]) if item in recording.stored else ()
+        inside = (recording.scopes.get(ScopeId(each)) for each in takewhile(outer.__ne__, around))
+        return any(scope is not None and scope.module is not None for scope in inside)
 
     def _row(self, item: str) -> list[FoldNode]:
         """The nodes beside the one of *item*, and itself."""
