@@ -231,16 +231,15 @@ def test_a_shard_has_its_size_in_this_process() -> None:
 # What sharding adds ---------------------------------------------------------------------
 
 
-def sharded(*, mode: ScopeKind = ScopeKind.NO_GRAD) -> Recording:
+def sharded(*, kind: ScopeKind = ScopeKind.SHARDING) -> Recording:
     """A weight that FSDP gathers in a region, and that a layer uses."""
     run = Builder("Net")
     with run.scope("Net"):
         x = run.input("x")
         with run.scope("fc", "Linear"):
             weight = run.parameter("weight")
-            view = run.op("view", weight)
-            with run.scope("fsdp", "fsdp", kind=mode):
-                copied = run.op("all_gather_copy_in", view)
+            with run.scope("fsdp", "fsdp", kind=kind):
+                copied = run.op("all_gather_copy_in", run.op("view", weight))
                 split = run.op("split_with_sizes_copy", copied, run.constant())
             full = run.op("as_strided", split)
             h = run.op("linear", x, full)
@@ -267,7 +266,7 @@ def test_gathering_a_weight_is_left_out() -> None:
 
 def test_a_module_is_no_region_of_sharding() -> None:
     """Even if nothing is left in it, and even if such an op runs in it."""
-    found = without_sharding_ops(sharded(mode=ScopeKind.FUNCTION))
+    found = without_sharding_ops(sharded(kind=ScopeKind.FUNCTION))
     assert "split_with_sizes_copy" in [op.name for op in found.ops.values()]
     run = Builder("Net")
     with run.scope("Net"), run.scope("wait", "Wait"):
@@ -277,12 +276,12 @@ def test_a_module_is_no_region_of_sharding() -> None:
 
 
 def test_what_is_read_besides_is_no_view_of_sharding() -> None:
-    """A view that the model reads too, one of nothing, and one of what stays."""
+    """A view outside of the region, one of nothing, and one of what stays."""
     run = Builder("Net")
     with run.scope("Net"):
         weight = run.parameter("weight")
         view = run.op("view", weight)
-        with run.scope("fsdp", "fsdp", kind=ScopeKind.NO_GRAD):
+        with run.scope("fsdp", "fsdp", kind=ScopeKind.SHARDING):
             run.op("chunk_cat", view)
         run.op("exp", view)
         run.op("detach")

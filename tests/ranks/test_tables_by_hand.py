@@ -34,28 +34,6 @@ def test_ranks_do_not_share_memory() -> None:
     assert len({op.index for op in whole.ops.values()}) == len(whole.ops) == 2 * len(recording.ops)
 
 
-def gathered(name: str, inside: bool) -> Any:
-    """The ops that are left where a view is read by an op of this name, in the region or not."""
-    run = Builder("Net")
-    with run.scope("Net"):
-        view = run.op("view", run.parameter("weight"))
-        with run.scope("fsdp", "fsdp", kind=ScopeKind.NO_GRAD):
-            run.op("chunk_cat", run.constant())
-            if inside:
-                run.op(name, view)
-        if not inside:
-            run.op(name, view)
-    return [op.name for op in without_sharding_ops(run.recording()).ops.values()]
-
-
-def test_views_that_only_sharding_reads() -> None:
-    """In its region, and by an op that gathers."""
-    assert gathered("all_gather_copy_in", True) == []
-    assert gathered("relu", True) == ["view"]
-    assert gathered("relu", False) == ["view", "relu"]
-    assert gathered("chunk_cat", False) == ["view", "chunk_cat"]
-
-
 def test_an_op_that_reads_what_it_makes_is_no_source() -> None:
     """As where a wait gives back the tensor that it waits for."""
     recording = sharded()
@@ -192,19 +170,6 @@ def test_one_of_two_results_is_one_of_several() -> None:
 
     run = torchrecorder.merge([ran(rank, whole=halves(1 + rank)) for rank in range(2)])
     assert len(run.lanes) == 1
-
-
-def test_only_views_in_regions_are_of_sharding() -> None:
-    """Not other ops that only it reads, nor what it does outside of all scopes."""
-    run = Builder("Net")
-    with run.scope("Net"):
-        scaled = run.op("mul", run.parameter("weight"))
-        with run.scope("fsdp", "fsdp", kind=ScopeKind.NO_GRAD):
-            run.op("chunk_cat", scaled)
-    loose = run.op("chunk_cat", run.constant())
-    run.op("relu", loose)
-    found = without_sharding_ops(run.recording())
-    assert [op.name for op in found.ops.values()] == ["mul", "chunk_cat", "relu"]
 
 
 def test_measurements_and_shards_have_the_new_ids() -> None:

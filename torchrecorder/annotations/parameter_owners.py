@@ -139,11 +139,12 @@ class ParameterOwners:
 
     @cached_property
     def unreached(self) -> frozenset[ValueId]:
-        """The trainable parameters without a gradient, if others have one."""
+        """The trainable parameters with elements but without a gradient, if others have one."""
         reached = with_gradient(self.recording)
         values = self.recording.values.values() if reached else ()
+        found = (value for value in values if value.trainable and 0 not in value.shape)
         return frozenset(
-            value.id for value in values if value.trainable and value.id not in reached
+            value.id for value in found if value.id not in reached
         ) - run_again(self.recording)
 
 

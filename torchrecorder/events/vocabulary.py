@@ -49,6 +49,7 @@ class ScopeKind(str, Enum):
     DATA_LOADER = "data loader"
     PIPELINE_SETUP = "pipeline setup"
     PIPELINE_BACKWARD = "pipeline backward"
+    SHARDING = "sharding"
 
 
 CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
@@ -66,8 +67,8 @@ FUNCTION = "function"
 SUM = "sum"
 """The class of scopes for running sums of Python, such as ``sum(losses)``."""
 
-OF_WEIGHTS = (ScopeKind.CONSTRUCTION, ScopeKind.TRANSFER)
-"""Regions that create, move, copy, save or load the weights of a model."""
+OF_WEIGHTS = (ScopeKind.CONSTRUCTION, ScopeKind.TRANSFER, ScopeKind.SHARDING)
+"""Regions that create, move, copy, save, load, gather or free the weights of a model."""
 
 TRAINING = (
     ScopeKind.OPTIMIZER,
@@ -79,8 +80,7 @@ TRAINING = (
     ScopeKind.DATA_LOADER,
     ScopeKind.PIPELINE_BACKWARD,
 )
-"""Regions of a program outside the model: they load batches, or create or update weights and
-gradients.
+"""Regions outside the model: they load batches, or create, gather or update weights and gradients.
 """
 
 

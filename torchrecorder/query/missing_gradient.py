@@ -27,7 +27,7 @@ from torchrecorder.query.find import first_kind
 
 MissingGradientReason = Literal[
     "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated",
-    "cleared", "zero",
+    "cleared", "zero", "empty",
 ]
 
 FROZEN = "it does not require grad (requires_grad=False)"
@@ -48,7 +48,8 @@ class MissingGradient:
             (such a tensor reaches the loss, but without autograd history), ``"no backward"`` (no
             pass was recorded), ``"not propagated"`` (a pass ran without a gradient for it),
             ``"cleared"`` (a post-accumulate-grad hook set it to None, as optimizers in backward),
-            ``"zero"`` (it has one, but of zeros only; recorded with ``stats=True``).
+            ``"zero"`` (it has one, but of zeros only; recorded with ``stats=True``), ``"empty"``
+            (it has no elements, as where all of a sharded parameter is on other ranks).
         text: The reason in words.
         ops: The operations where the gradient was lost, in run order; may be empty.
     """
@@ -102,6 +103,8 @@ class _GradientSearch:
             return self._because("cleared", f"it received one, which {hooks} set to None")
         if self.value.id in with_gradient(self.recording) | run_again(self.recording):
             return self._zeros()
+        if 0 in self.value.shape:
+            return self._because("empty", "it has no elements in this process")
         reading = [*self._reading(self.same)]
         frozen = [op for op in reading if not self._requires_grad(op.index)]
         always = len(frozen) == len(reading) if reading else self._is_frozen

@@ -11,20 +11,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from torchrecorder.events import (
-    CALLED, MODES, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
+    CALLED, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.recording import Recording
+from torchrecorder.views.quiet_ops import HOOK_REGISTRATION
 
-CONVERSIONS = ("_FromTorchTensor", "_ToTorchTensor", "Redistribute", "RegisterPostBackwardFunction")
+CONVERSIONS = ("_FromTorchTensor", "_ToTorchTensor", "Redistribute", HOOK_REGISTRATION)
 """Custom functions that convert between local and distributed tensors, or communicate."""
 
 COMMUNICATION_OPS = ("wait_tensor", "_wrap_tensor_autograd", *CONVERSIONS)
 """Ops that belong to a communication in any region."""
-
-FSDP_OPS = ("all_gather_copy_in", "split_with_sizes_copy", "chunk_cat")
-"""Ops that only FSDP calls: all ops in the same region belong to FSDP."""
 
 
 def without_sharding_ops(recording: Recording) -> Recording:
@@ -110,30 +108,15 @@ def _sharding_ops(recording: Recording, setup: Collection[ScopeId]) -> set[OpId]
     """The ops to remove, including those in *setup*."""
     regions = {
         scope.id for scope in recording.scopes.values()
-        if scope.kind is ScopeKind.CUSTOM_FUNCTION and scope.cls in CONVERSIONS
+        if scope.kind is ScopeKind.SHARDING
+        or scope.kind is ScopeKind.CUSTOM_FUNCTION and scope.cls in CONVERSIONS
     }
-    for op in recording.ops.values():
-        around = recording.scopes.get(op.scope) if op.scope is not None else None
-        if op.name in FSDP_OPS and around is not None and around.kind in MODES:
-            regions.add(around.id)
-    found = _sharded_views(recording, regions)
+    found: set[OpId] = set()
     for op in recording.ops.values():
         inside = op.scope in setup or not regions.isdisjoint(recording.within(op.scope))
         if inside or op.name in COMMUNICATION_OPS or _only_views(recording, op, found):
             found.add(op.id)
     return found
-
-
-def _sharded_views(recording: Recording, regions: Collection[ScopeId]) -> set[OpId]:
-    """Views of sharded parameters that only FSDP reads, to gather them."""
-    ops, readers = recording.ops, recording.consumers
-    views: set[OpId] = set()
-    for op in ops.values():
-        found = [ops[reader] for output in op.outputs for reader in readers.get(output, ())]
-        gathers = [reader.name in FSDP_OPS and reader.scope in regions for reader in found]
-        if op.name == "view" and gathers and all(gathers):
-            views.add(op.id)
-    return views
 
 
 def _only_views(recording: Recording, op: Op, ops: set[OpId]) -> bool:

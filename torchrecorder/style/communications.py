@@ -35,7 +35,7 @@ class CommunicationCaptions:
                 self._inside.setdefault(scope, []).append(communication)
             calls = (outer for outer in around if recording.scopes[outer].kind in CALLED)
             called = next(calls, None)
-            if communication.op is not None:
+            if communication.op is not None and communication.op in view.box_of:
                 self._of.setdefault(communication.op, []).append(communication)
             elif called is not None and communication.scope not in view.box_of:
                 self._own.setdefault(called, []).append(communication)

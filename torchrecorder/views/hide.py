@@ -14,17 +14,12 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.name_patterns import NamePatterns
-from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
-from torchrecorder.views.training import is_in_module, training_steps
+from torchrecorder.views.quiet_ops import is_hidden_if_quiet, is_identity, returns_no_tensor
+from torchrecorder.views.training import is_in_module, is_sharding, training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 from torchrecorder.views.without import without
 
 STORED_KINDS = (BoxKind.PARAMETER, BoxKind.BUFFER)
-
-HIDDEN_IF_QUIET = (
-    *MODES, ScopeKind.CONSTRUCTION, ScopeKind.DATA_LOADER, ScopeKind.FUNCTION, ScopeKind.TRANSFER,
-)  # fmt: skip
-"""The kinds of scopes that are hidden if all of their ops are."""
 
 WEIGHTS = frozenset(
     """
@@ -57,7 +52,7 @@ class HideOps:
         if not _may_be_empty(view, box):
             return False
         inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
-        if any(scope.kind not in HIDDEN_IF_QUIET or scope.failed for scope in inside):
+        if any(scope.failed or not is_hidden_if_quiet(scope) for scope in inside):
             return False
         return all(self.quiet(ops[OpId(member)]) for member in box.members if member in ops)
 
@@ -190,7 +185,8 @@ def _passes(view: View, box: Box) -> bool:
 
 @dataclass(frozen=True)
 class HideStored:
-    """Hide the boxes of parameters and buffers, and of constants of modules that are closed.
+    """Hide the boxes of parameters and buffers, of closed regions that gather or free parameters,
+    and of constants of modules that are closed.
 
     Attributes:
         everywhere: Hide all of them. Otherwise the inputs of an op directly in a scope with other
@@ -208,7 +204,8 @@ class HideStored:
     def __call__(self, view: View) -> View:
         steps = training_steps(view.recording)
         view = _without_reads(view, steps)
-        stored = {box.id: None for box in view.boxes.values() if box.kind in STORED_KINDS}
+        stored = {box.id: None for box in view.boxes.values()
+                  if box.kind in STORED_KINDS or is_sharding(view.recording, box.id)}
         read = [arrow for arrow in view.arrows if arrow.tail in stored]
         spared = set() if self.everywhere else self._spared(view, read, steps)
         spared |= {arrow.tail for arrow in read if arrow.head.startswith("out:")}

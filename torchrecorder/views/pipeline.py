@@ -29,6 +29,7 @@ from torchrecorder.views.collapse import Collapse, IsUndrawn, members
 from torchrecorder.views.quiet_ops import (
     comparisons,
     copies,
+    hook_registrations,
     idle_loads,
     idle_transfers,
     is_identity,
@@ -355,7 +356,7 @@ def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> 
     decided = frozenset[OpId]()
     if not options.queries:
         decided = comparisons(recording, needed) | idle_loads(recording)
-        decided |= idle_transfers(recording)
+        decided |= idle_transfers(recording) | hook_registrations(recording)
         decided |= made_for_conditions(recording, decided, needed)
         decided |= copies(recording, needed, decided) | overwritten(recording).views
 

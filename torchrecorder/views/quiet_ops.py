@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
-from torchrecorder.events import OpId, OpKind, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.nodes import Op
+from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import readers_of
 
@@ -24,6 +24,26 @@ PARTS = frozenset(("getitem", "select", "narrow", "unbind"))
 
 DECISIONS = frozenset(("bool()", "is_nonzero"))
 """Ops whose result Python uses in a condition."""
+
+
+HOOK_REGISTRATION = "RegisterPostBackwardFunction"
+"""The custom function by which FSDP calls a hook when the backward pass of a module has ended. It
+returns views of the inputs of the module."""
+
+HIDDEN_IF_QUIET = (
+    *MODES, ScopeKind.CONSTRUCTION, ScopeKind.DATA_LOADER, ScopeKind.FUNCTION, ScopeKind.TRANSFER,
+)  # fmt: skip
+
+
+def is_hidden_if_quiet(scope: Scope) -> bool:
+    """Whether *scope* is of a kind that is hidden if all of its ops are."""
+    return scope.kind in HIDDEN_IF_QUIET or scope.cls == HOOK_REGISTRATION
+
+
+def hook_registrations(recording: RecordedRun) -> frozenset[OpId]:
+    """The ops in calls of `HOOK_REGISTRATION`."""
+    scopes = {item.id for item in recording.scopes.values() if item.cls == HOOK_REGISTRATION}
+    return frozenset(op.id for op in recording.ops.values() if op.scope in scopes)
 
 
 def is_identity(op: Op) -> bool:

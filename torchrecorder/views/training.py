@@ -17,6 +17,12 @@ def training_steps(recording: RecordedRun) -> frozenset[str]:
     return frozenset(calls_of_kind(recording.scopes, *TRAINING))
 
 
+def is_sharding(recording: RecordedRun, box: str) -> bool:
+    """Whether *box* is a region that gathered or freed weights, and did not fail."""
+    scope = recording.scopes.get(ScopeId(box))
+    return scope is not None and scope.kind is ScopeKind.SHARDING and not scope.failed
+
+
 def is_in_module(recording: RecordedRun, scope: ScopeId | None) -> bool:
     """Whether *scope* is the call of a module, or inside one."""
     around = map(recording.scopes.__getitem__, recording.within(scope))

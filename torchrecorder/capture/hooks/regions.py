@@ -23,6 +23,7 @@ from torchrecorder.capture.hooks.unreported_calls import DeferredExits, DirectCa
 from torchrecorder.capture.internals.access import (
     CHECKPOINT_FUNCTION, PIPELINE_SCALING, any_autocast, autocast_dtypes, current_graph_task,
 )
+from torchrecorder.capture.internals.region_functions import SHARDING_NAMES
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import dtype_facts
@@ -269,6 +270,8 @@ def _name_of(region: Region) -> str:
         return str(type(key.f_locals["args"][0]).__name__)
     if kind is ScopeKind.CONSTRUCTION:
         return f"{type(first_local(key)).__name__}.__init__"
+    if kind is ScopeKind.SHARDING:
+        return SHARDING_NAMES[key.f_code.co_name]
     if kind in (ScopeKind.CHECKPOINT, ScopeKind.PIPELINE_SETUP):
         return str(kind.value)
     name = str(key.f_code.co_name)

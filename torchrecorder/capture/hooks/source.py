@@ -28,9 +28,10 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.internals.compiled_calls import RanEagerly
 from torchrecorder.capture.internals.engine import ENGINE_CODE
-from torchrecorder.capture.internals.table import (
-    AVERAGING, CHECKPOINT_CALL, CLIPPING, DATA_LOADERS, GRADIENT_SCALERS, RECEIVED,
+from torchrecorder.capture.internals.region_functions import (
+    AVERAGING, CLIPPING, DATA_LOADERS, GRADIENT_SCALERS, INPUT_CASTS, SHARDING_NAMES,
 )
+from torchrecorder.capture.internals.table import CHECKPOINT_CALL, RECEIVED
 from torchrecorder.capture.modes.python_functions import CALLERS, runs_hooks
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine, new_tuple
 
@@ -46,12 +47,21 @@ _ENTRY_POINT = "-"
 ends there, because the frames outside are not the user's."""
 
 _MODULE = ScopeKind.MODULE
-_LIBRARY, _INTERNAL, _COMPILED, _OF_MODULE = object(), object(), object(), object()
+_LIBRARY, _INTERNAL, _COMPILED, _OF_MODULE, _CASTS = (object() for _ in range(5))
 _INIT = "__init__"
 _OPERATORS = os.path.join(_TORCH, "_higher_order_ops", "")
+_DISTRIBUTED = os.path.join(_TORCH, "distributed", "")
+_SHARDING = os.path.join(_DISTRIBUTED, "fsdp", ""), os.path.join(_DISTRIBUTED, "utils.py")
 _FORWARDS = "forward", "__call__"
 _LIMIT = 200
 
+
+_SHARDING_PLACES: dict[str, object] = {
+    **dict.fromkeys(SHARDING_NAMES, ScopeKind.SHARDING),
+    **dict.fromkeys([path.rpartition(".")[2] for path in INPUT_CASTS.paths], _CASTS),
+    "clip_grad_norm_": ScopeKind.CLIPPING,
+}
+"""The places of functions of FSDP, by name: a program may import it after a recording starts."""
 
 _PIPELINE_KINDS = {
     PIPELINE_SCALING: ScopeKind.SCALER,
@@ -147,6 +157,7 @@ class Sources:
         regions: list[Region] = []
         frames: list[FrameType] = []
         end: FrameType | None = None
+        casts = False
         places, applied, callee = self._places, self.functions.found, None
         forwards = self._forwards
         for _ in range(_LIMIT):
@@ -179,6 +190,10 @@ class Sources:
                 mark = frame.f_trace
                 if type(mark) is FrameMark and mark.get(self.calls) is OUTSIDE:
                     break
+            elif place is _CASTS:
+                casts = True
+            elif place is ScopeKind.SHARDING and (casts or _ends_with_function(regions)):
+                pass  # inputs and outputs of a module are no weights
             elif type(place) is ScopeKind:
                 if place in OF_WEIGHTS:  # of the model, not of each module in it
                     regions = [region for region in regions if region.kind not in OF_WEIGHTS]
@@ -298,6 +313,8 @@ class Sources:
         place = _OF_MODULE if code.co_name == _INIT else self._place(code)
         if code.co_name == "backward" and code.co_filename.startswith(_OPERATORS):
             place = _INTERNAL
+        if code.co_filename.startswith(_SHARDING):
+            place = _SHARDING_PLACES.get(code.co_name, place)
         if code.co_name in _FORWARDS:
             self._forwards.add(id(code))
         self._places[id(code)] = place
@@ -328,6 +345,11 @@ class Sources:
             if filename.startswith(root):
                 return filename[len(root) :]
         return os.path.basename(filename)
+
+
+def _ends_with_function(regions: list[Region]) -> bool:
+    """Whether the outermost of *regions* is a custom function, as for inputs of FSDP modules."""
+    return bool(regions) and regions[-1].kind is ScopeKind.CUSTOM_FUNCTION
 
 
 def _no_module() -> None:

@@ -39,9 +39,10 @@ from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
 from torch.utils._python_dispatch import _disable_current_modes as without_dispatch_modes
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dispatch_modes
 
+from torchrecorder.capture.internals.region_functions import PIPELINES
 from torchrecorder.capture.internals.table import (
     ATTENTION_BODY, BACKWARD_CALLS, CHECKPOINT_GENERATORS, DEVICE_BEGINNING, GRADIENT_BUFFERS,
-    OPERATOR_MODES, PIPELINES, PROFILER_RANGES, SAVED_TENSORS, STORAGE_ENDS,
+    OPERATOR_MODES, PROFILER_RANGES, SAVED_TENSORS, STORAGE_ENDS,
 )
 from torchrecorder.capture.internals.trials import find
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from torchrecorder.capture.internals.region_functions import REGION_FUNCTIONS
 from torchrecorder.capture.internals.trials import (
     Internal, asks_for_modes, creates_contexts, exposes_reductions, fakes_communication,
     find, needed, parameters, reaches_modes, sees_end_of_storages,
@@ -221,55 +222,12 @@ COMPILED_CALLS = Internal(
     tuple(f"torch._dynamo.eval_frame.{name}"
           for name in ("_callback_from_stance", "_maybe_set_eval_frame")),
 )
-OPTIMIZER_FRAMES = Internal(
-    "frames of an optimizer's step",
-    "regions of optimizers",
-    "operations of optimizers are in no region",
-    ("torch.optim.Optimizer.profile_hook_step.__code__",),
-)
-CLIPPING = Internal(
-    "functions that clip gradients",
-    "regions of clipping",
-    "operations of clipping are in no region",
-    ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"),
-)
-AVERAGING = Internal(
-    "methods of averaged models",
-    "regions of averaging",
-    "operations that average weights are in no region",
-    ("torch.optim.swa_utils.AveragedModel.update_parameters",),
-)
-GRADIENT_SCALERS = Internal(
-    "methods of gradient scalers",
-    "regions of gradient scalers",
-    "operations of gradient scalers are in no region",
-    tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
-)
-DATA_LOADERS = Internal(
-    "methods of data loaders",
-    "regions of data loaders",
-    "operations of data loaders are in no region",
-    tuple(f"torch.utils.data.{name}"
-          for name in ("DataLoader.__iter__", "dataloader._BaseDataLoaderIter.__next__")),
-)
 RECEIVED = Internal(
     "functions that rebuild tensors of other processes",
     "tensors that were received from other processes, such as workers of data loaders",
     "such a tensor is an empty one, written by a hidden operation",
     tuple(f"torch.multiprocessing.reductions.rebuild_{kind}tensor" for kind in (
         "", "meta_", "cuda_", "nested_", "sparse_coo_", "sparse_compressed_")),
-)
-PIPELINES = Internal(
-    "methods of pipelines",
-    "regions of the setup of pipelines before the first micro-batch, of gradient scaling, and of "
-    "backward passes for inputs or weights alone",
-    "these operations are in no region, and figures of joined runs show them",
-    tuple(f"torch.distributed.pipelining.{name}" for name in (
-        "stage._PipelineStageBase.scale_grads", "stage.stage_backward_input",
-        "stage.stage_backward_weight", "schedules.PipelineScheduleSingle._initialize_stage",
-        "schedules.PipelineScheduleMulti._initialize_stages",
-    )),
-    since="2.7",
 )
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
@@ -394,7 +352,8 @@ KERNEL_PROVENANCE = Internal(
     since="2.9",
 )
 
-INTERNALS: tuple[Internal, ...] = tuple(
-    item for item in list(globals().values()) if isinstance(item, Internal)
+INTERNALS: tuple[Internal, ...] = (
+    *(item for item in list(globals().values()) if isinstance(item, Internal)),
+    *REGION_FUNCTIONS,
 )
-"""All internals, in the order of this file."""
+"""All internals, in the order of this file, and those that are regions."""
