@@ -134,20 +134,14 @@ def summary(
 
 @dataclass(frozen=True)
 class Txt:
-    """The table by scope as a text file.
-
-    Attributes:
-        depth: Levels of scopes that are listed; ``"ops"`` for all, and every op.
-        columns: The columns; see `summary`.
-        ops: List every op too.
-        fold: One line for scopes that repeat.
-    """
+    """The table by scope as a text file."""
 
     suffix: ClassVar[str] = ".txt"
+    # levels of scopes that are listed; ``"ops"`` for all, and every op
     depth: Union[int, Literal["ops"], None] = None
-    columns: tuple[Union[str, Annotation], ...] = DEFAULT
-    ops: bool = False
-    fold: Union[bool, Literal["similar"]] = True
+    columns: tuple[Union[str, Annotation], ...] = DEFAULT  # the columns; see `summary`
+    ops: bool = False  # list every op too
+    fold: Union[bool, Literal["similar"]] = True  # one line for scopes that repeat
 
     def export(self, view: View, style: Style) -> str:
         recording, columns = view.recording, self.columns
