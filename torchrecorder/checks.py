@@ -34,25 +34,16 @@ _INTERNAL = (__name__.partition(".")[0] + ".", "contextlib")
 
 @dataclass(frozen=True)
 class Check:
-    """A condition on a value.
+    """A condition on a value."""
 
-    Attributes:
-        expected: A description, to follow "must be".
-        holds: Whether a value is valid.
-        known: Valid values as text, for suggestions and completion.
-        read: Parses a value from text; None if text cannot express one.
-        optional: None is valid too.
-        switch: True and False are valid values: a flag turns the option on or off.
-        several: The option can be given several times; the values are joined.
-    """
-
-    expected: str
-    holds: Callable[[Any], Any]
-    known: tuple[str, ...] = ()
+    expected: str  # a description, to follow "must be"
+    holds: Callable[[Any], Any]  # whether a value is valid
+    known: tuple[str, ...] = ()  # valid values as text, for suggestions and completion
+    # parses a value from text; None if text cannot express one
     read: Callable[[str], Any] | None = None
-    optional: bool = False
-    switch: bool = False
-    several: bool = False
+    optional: bool = False  # None is valid too
+    switch: bool = False  # True and False are valid values: a flag turns the option on or off
+    several: bool = False  # the option can be given several times; the values are joined
 
     def __repr__(self) -> str:
         return f"<Check: must be {self.expected}{' or None' * self.optional}>"

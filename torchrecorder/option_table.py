@@ -21,25 +21,16 @@ Kind = TypeVar("Kind", bound=type)
 
 @dataclass(frozen=True)
 class Option:
-    """One keyword option.
+    """One keyword option."""
 
-    Attributes:
-        name: Its name in Python.
-        help: Its effect; only the first sentence is shown if there is little space.
-        check: The condition for valid values.
-        default: Its value if it is not given.
-        flag: A short flag of the command line, ``"-d"``.
-        off: The flag that turns it off and its help, if it is not ``--no-`` and the name.
-        placeholder: The placeholder of its value in usage messages, ``"LENGTH"``.
-    """
-
-    name: str
-    help: str
-    check: Check
-    default: Any
-    flag: str = ""
+    name: str  # its name in Python
+    help: str  # its effect; only the first sentence is shown if there is little space
+    check: Check  # the condition for valid values
+    default: Any  # its value if it is not given
+    flag: str = ""  # a short flag of the command line, ``"-d"``
+    # the flag that turns it off and its help, if it is not ``--no-`` and the name
     off: tuple[str, str] | None = None
-    placeholder: str = ""
+    placeholder: str = ""  # the placeholder of its value in usage messages, ``"LENGTH"``
 
     @property
     def brief(self) -> str:

@@ -211,16 +211,15 @@ class Recording(RecordedTables):
     def top(self, name: str | Annotation, n: int = 10, *, by: By = "module") -> list[Ranked]:
         """The *n* modules with the largest numbers of an annotation, largest first.
 
-        A module counts without its inner modules.
+        A module counts with all of its calls, without its inner modules.
 
         Args:
             name: Name of an annotation: ``"backward_time"``, ``"saved_bytes"``, ``"flops"``.
             n: Maximum length of the list.
-            by: ``"module"``, ``"scope"`` (single calls), ``"op"``, ``"type"`` (all operations
-                of the same name), ``"grad"``.
+            by: As in `table`.
 
         Raises:
-            UnknownAnnotation: No annotation has this name; the message lists them.
+            UnknownAnnotation: No annotation has this name, or it was not measured.
         """
         from torchrecorder.annotations.results import top
 
@@ -232,10 +231,11 @@ class Recording(RecordedTables):
     ) -> list[dict[str, Any]]:
         """Numbers as a list of dicts, one per call, ready for ``pandas.DataFrame``.
 
+        Those of a scope include its inner scopes; columns called ``self_...`` do not.
+
         Args:
             columns: Names of annotations; all that have numbers if not given.
-            by: ``"scope"`` (calls), ``"module"``, ``"op"``, ``"type"`` (operations of the same
-                name) or ``"grad"``.
+            by: ``"scope"`` (calls), ``"module"``, ``"op"``, ``"type"`` (ops by name), ``"grad"``.
         """
         from torchrecorder.annotations.results import table
 

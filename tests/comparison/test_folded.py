@@ -161,7 +161,7 @@ def test_no_fold_hides_a_difference(
 def _labels(before: Recording, after: Recording) -> dict[str, str]:
     """The differences by the name of the op, or of the op that computes the value."""
     found = compare(before, after)
-    both = overlay(before, after, found.matching, found.changes).recording
+    both = overlay(found.matching, found.changes).recording
     names = {op.id: op.name for op in both.ops.values()}
     made = {value: f"{op.name}'s" for op in both.ops.values() for value in op.outputs}
     own = {node: text for node, text in both.own_differences.items() if node in {*names, *made}}

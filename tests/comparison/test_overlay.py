@@ -32,7 +32,7 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 def laid(before: Recording, after: Recording) -> Overlay:
     """The overlay of two recordings."""
     found = compare(before, after)
-    return overlay(before, after, found.matching, found.changes)
+    return overlay(found.matching, found.changes)
 
 
 @settings(max_examples=60, deadline=None)

@@ -23,7 +23,7 @@ from torchrecorder.testing import Builder
 
 def _both(before: Recording, after: Recording) -> Overlay:
     found = compare(before, after)
-    return overlay(before, after, found.matching, found.changes)
+    return overlay(found.matching, found.changes)
 
 
 def _colored(before: Recording, after: Recording) -> set[str]:

@@ -286,7 +286,7 @@ def test_loops_are_folds_of_blocks() -> None:
 def test_a_comparison_shows_what_changed() -> None:
     """In the rows of each thing that differs; nothing of what stayed."""
     found = compare(network(), _resized())
-    laid = overlay(found.before, found.after, found.matching, found.changes)
+    laid = overlay(found.matching, found.changes)
     style = DiffColors(
         {node: kind.value for node, kind in laid.marks.items()},
         laid.removed,

@@ -12,7 +12,7 @@ from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasu
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
-from torchrecorder.checks import LIST, check_one, one_of, suggests_names, whole_number
+from torchrecorder.checks import LIST, check_one, one_of, whole_number
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.mappings import grouped
@@ -77,20 +77,10 @@ class Results(Mapping[str, Numbers]):
         return f"<annotations {', '.join(self._names)}>"
 
 
-@suggests_names
 def top(
-    recording: RecordedRun, name: Union[str, Annotation], n: int = 10, *, by: By = "module"
+    recording: RecordedRun, name: Union[str, Annotation], n: int, *, by: By
 ) -> list[Ranked]:
-    """The *n* modules, scopes, ops or nodes with the largest numbers, largest first.
-
-    A module counts with all of its calls, without its inner modules, so that the numbers of
-    modules add up to the total.
-
-    Raises:
-        UnknownAnnotation: No annotation has this name, or it was not measured.
-        InvalidArgument: *n* or *by* is invalid, or there are such numbers by others alone, such as
-            those of parameters by module.
-    """
+    """See `torchrecorder.Recording.top`. The numbers of modules add up to the total."""
     numbers = by_name(name).on(recording)
     if is_unmeasured(numbers):
         raise UnknownAnnotation(unmeasured(numbers))
@@ -116,28 +106,10 @@ def ranked(numbers: Numbers, inside: ScopeMembers, by: str = "module") -> list[R
     return sorted(found, key=lambda one: -math.inf if math.isnan(one.number) else -one.number)
 
 
-@suggests_names
 def table(
-    recording: RecordedRun,
-    columns: Sequence[Union[str, Annotation]] | None = None,
-    *,
-    by: By = "scope",
+    recording: RecordedRun, columns: Sequence[Union[str, Annotation]] | None, *, by: By
 ) -> list[dict[str, Any]]:
-    """One mapping per row, ready for ``pandas.DataFrame``.
-
-    The columns of a scope or module include its inner scopes; numbers that can be combined have a
-    second column, ``self_...``, without the inner scopes.
-
-    Args:
-        recording: The recording.
-        columns: Names of annotations, or annotations; all that have numbers if not given.
-        by: One row per ``"module"``, ``"scope"`` (call), ``"op"``, ``"type"`` (ops of the
-            same name) or ``"grad"`` node.
-
-    Raises:
-        UnknownAnnotation: A column is not an annotation.
-        InvalidArgument: *by* is invalid.
-    """
+    """See `torchrecorder.Recording.table`."""
     check_one("columns", columns, LIST.or_none())
     wanted = columns if columns is not None else tuple(Results(recording))
     filled = [numbers_of(recording, item) for item in wanted]

@@ -9,12 +9,11 @@ from functools import cached_property
 from torchrecorder.comparison.display_names import AROUND, differences, hyperparameters
 from torchrecorder.comparison.edge_match import RETURNS
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
-from torchrecorder.comparison.marks import nodes_of
+from torchrecorder.comparison.marks import GONE, nodes_of
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.overlay import Overlay
 from torchrecorder.events import ModuleId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.composites import Composites
 from torchrecorder.style.diff_colors import MAX_LINE_LENGTH, DiffCaption
@@ -65,30 +64,28 @@ class BoxCaptions:
     def __init__(
         self,
         both: Overlay,
-        before: RecordedRun,
-        after: RecordedRun,
         matching: Matching,
         changes: Sequence[Change],
         cls: Callable[[Scope], str],
     ) -> None:
-        self.before, self.after, self.both = before, after, both.recording
+        self.before, self.after, self.both = matching.before, matching.after, both.recording
         self.marks = both.marks
         self.pairs: dict[str, tuple[ScopeId, ScopeId]] = {
-            **{both.removed_id(old): (old, new) for old, new in matching.wrapped.items()},
+            **{GONE + old: (old, new) for old, new in matching.wrapped.items()},
             **{new: (old, new) for old, new in matching.wrapped.items()},
             **{new: (old, new) for old, new in matching.scopes.items()},
         }
         self.there = matching.scopes
-        self.blocks = Composites(before, cls), Composites(after, cls)
-        self.weights = Weights(before), Weights(after)
+        self.blocks = Composites(self.before, cls), Composites(self.after, cls)
+        self.weights = Weights(self.before), Weights(self.after)
         self.own: dict[str, list[Change]] = {}
         self.inside: dict[str, list[NodeChange]] = {}
         for change in sorted(changes, key=lambda change: ORDER.index(change.kind)):
             if change.after:
-                for node in nodes_of(change.after, change.kind, after, matching.back):
+                for node in nodes_of(change.after, change.kind, self.after, matching.back):
                     self._place(change, node)
             elif change.before:
-                self._place(change, both.removed_id(change.before))
+                self._place(change, GONE + change.before)
 
     def of(self, node: str) -> DiffCaption | None:
         """The caption of a node; None if nothing in it differs, or if only one run has it."""

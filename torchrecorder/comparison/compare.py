@@ -10,9 +10,7 @@ from typing import Any
 from torchrecorder.checks import ABOVE_0, Check, check_one, suggests_names
 from torchrecorder.comparison.kinds import LAST, Change, ChangeKind, PlacedChange, alone
 from torchrecorder.comparison.comparison import Comparison
-from torchrecorder.comparison.functions import (
-    changed_arguments, function, is_replaced, replacement,
-)
+from torchrecorder.comparison.functions import changed_arguments, function, replacement
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Wanted, factors, places, totals
 from torchrecorder.comparison.rewired import Rewirings
@@ -80,10 +78,7 @@ def compare(
             if total.name in wanted and total.text
         ),
     ]
-    found = [
-        *_Comparer(before, after, matching, times).all(),
-        *_measured(before, after, matching, wanted),
-    ]
+    found = [*_Comparer(matching, times).all(), *_measured(matching, wanted)]
     changes = (change for _, change in sorted(found, key=lambda item: item[0]))
     return Comparison(before, after, (*of_run, *changes), matching, summed)
 
@@ -99,12 +94,10 @@ def _run_changes(before: RecordedRun, after: RecordedRun) -> Iterator[Change]:
             yield Change(ChangeKind.CHANGED, "", "", name, f"{left} → {right}")
 
 
-def _measured(
-    before: RecordedRun, after: RecordedRun, matching: Matching, wanted: Mapping[str, float]
-) -> Iterator[PlacedChange]:
+def _measured(matching: Matching, wanted: Mapping[str, float]) -> Iterator[PlacedChange]:
     """Changes of the requested numbers, module by module."""
-    names = DisplayNames(after)
-    for old, new, text in places(before, after, matching.scopes, wanted):
+    after, names = matching.after, DisplayNames(matching.after)
+    for old, new, text in places(matching, wanted):
         place = after.scopes[new].index, 4
         yield place, Change(ChangeKind.MEASURED, old, new, names.scope(new), text)
 
@@ -112,14 +105,14 @@ def _measured(
 class _Comparer:
     """Finds the changes, each with its position in the run."""
 
-    def __init__(
-        self, before: RecordedRun, after: RecordedRun, matching: Matching, times: float | None
-    ) -> None:
-        self.before, self.after, self.matching, self.times = before, after, matching, times
-        self.edge_match = EdgeMatch(before, after, matching)
+    def __init__(self, matching: Matching, times: float | None) -> None:
+        self.before, self.after, self.matching = matching.before, matching.after, matching
+        self.times = times
+        self.edge_match = EdgeMatch(matching)
         self.old_names, self.new_names = self.edge_match.old_names, self.edge_match.new_names
-        self.replaced: dict[bool, set[ScopeId]] = {False: set(), True: set()}
-        self.tensors = TensorChanges(before, after, matching, partial(self._listed, added=True))
+        replaced = matching.replaced
+        self.replaced = {False: replaced.keys(), True: {*replaced.values()}}
+        self.tensors = TensorChanges(matching, partial(self._listed, added=True))
 
     def all(self) -> Iterator[PlacedChange]:
         """Every change, with the position at which it is listed."""
@@ -160,9 +153,6 @@ class _Comparer:
     def _scopes(self) -> Iterator[PlacedChange]:
         for left, right in self.matching.scopes.items():
             old, new = self.before.scopes[left], self.after.scopes[right]
-            if is_replaced(self.before, self.after, old, new):
-                self.replaced[False].add(left)
-                self.replaced[True].add(right)
             for kind, text in self._about(old, new):
                 change = Change(kind, left, right, self.new_names.scope(right), text)
                 yield (new.index, 0), change

@@ -127,7 +127,7 @@ class Comparison:
             text = json.dumps(self.json(), indent=1) + "\n"
             write_file(target, chosen.exporter.contents(text))
             return target
-        both = overlay(self.before, self.after, self.matching, self.changes)
+        both = overlay(self.matching, self.changes)
         marks = {node: kind.value for node, kind in both.marks.items()
                  if node not in both.quiet}
         view, removed, added = chosen_view(both.recording, chosen), both.removed, both.added
@@ -137,7 +137,7 @@ class Comparison:
             added = added | changed
         summary = tuple(total.titled for total in self._main_totals())
         cls = Renaming(chosen.style.rename).cls
-        captions = BoxCaptions(both, self.before, self.after, self.matching, self.changes, cls)
+        captions = BoxCaptions(both, self.matching, self.changes, cls)
         colors = DiffColors(marks, removed, added, both.notes, summary, captions.of)
         write_file(target, chosen.exporter.export(view, colors.style(chosen.style)))
         return target

@@ -12,7 +12,6 @@ from torchrecorder.comparison.display_names import DisplayNames
 from torchrecorder.events import STORED, ScopeId, Slot, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.recording import RecordedRun
 
 
 ReturnedPairs = Mapping[tuple[ValueId, ValueId], list[ScopeId]]
@@ -26,9 +25,9 @@ RETURNS = "returns"
 class EdgeMatch:
     """Compares the inputs of two matched readers."""
 
-    def __init__(self, before: RecordedRun, after: RecordedRun, matching: Matching) -> None:
-        self.before, self.after, self.matching = before, after, matching
-        self.old_names, self.new_names = DisplayNames(before), DisplayNames(after)
+    def __init__(self, matching: Matching) -> None:
+        self.before, self.after, self.matching = matching.before, matching.after, matching
+        self.old_names, self.new_names = DisplayNames(self.before), DisplayNames(self.after)
 
     def same(self, old: Slot | None, new: Slot | None, reader: ScopeId | None) -> bool:
         """Whether two slots have matching tensors from the point of view of the scope *reader*.

@@ -45,18 +45,11 @@ def nodes_of(
 
 
 class Marks:
-    """The marks of the nodes; nodes in *replaced* scopes of the first run have none."""
+    """The marks of the nodes; nodes in replaced scopes of the first run have none."""
 
-    def __init__(
-        self,
-        before: RecordedRun,
-        after: RecordedRun,
-        matching: Matching,
-        changes: Sequence[Change],
-        replaced: Collection[ScopeId],
-    ) -> None:
-        self.before, self.after, self.matching = before, after, matching
-        self.changes, self.replaced = changes, replaced
+    def __init__(self, matching: Matching, changes: Sequence[Change]) -> None:
+        self.before, self.after, self.matching = matching.before, matching.after, matching
+        self.changes = changes
 
     @cached_property
     def former(self) -> frozenset[str]:
@@ -78,7 +71,7 @@ class Marks:
         for name in PARTS:
             for new, item in getattr(self.after, name).items():
                 matched = new in self.matching.back
-                if not matched and self._old_scope_of(item) not in self.replaced:
+                if not matched and self._old_scope_of(item) not in self.matching.replaced:
                     marks[new] = ChangeKind.ADDED
         return marks
 

@@ -30,12 +30,15 @@ StepPair = tuple[Scope | Op, Scope | Op]
 
 @dataclass(frozen=True)
 class Matching:
-    """Corresponding parts, one to one, from the id in the first recording to the id in the second.
+    """Corresponding parts of two recordings, one to one, from the id in the first to the id in the
+    second.
 
     *wrapped* are pairs of scopes in the same place, of which one is only around the counterpart of
     the other, such as `DistributedDataParallel`.
     """
 
+    before: RecordedRun
+    after: RecordedRun
     scopes: Mapping[ScopeId, ScopeId]
     ops: Mapping[OpId, OpId]
     values: Mapping[ValueId, ValueId]
@@ -52,6 +55,15 @@ class Matching:
         """The ids in the first recording of all parts of the second."""
         return {new: old for old, new in self.there.items()}
 
+    @cached_property
+    def replaced(self) -> Mapping[ScopeId, ScopeId]:
+        """The innermost scopes with another class: both are drawn as one box."""
+        before, after = self.before, self.after
+        return {
+            old: new for old, new in self.scopes.items()
+            if is_replaced(before, after, before.scopes[old], after.scopes[new])
+        }
+
     def held(self, *, added: bool) -> Mapping[ScopeId, ScopeId]:
         """The scope inside each wrapper: wrappers of the second run, or of the first."""
         pairs, back = self.wrapped.items(), self.back
@@ -67,8 +79,8 @@ def match(before: RecordedRun, after: RecordedRun) -> Matching:
     matcher.stored()
     matcher.flows()
     return Matching(
-        matcher.scopes.there, matcher.ops.there, matcher.values.there, matcher.modules.there,
-        matcher.wrapped,
+        before, after, matcher.scopes.there, matcher.ops.there, matcher.values.there,
+        matcher.modules.there, matcher.wrapped,
     )
 
 

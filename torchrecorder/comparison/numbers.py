@@ -16,6 +16,7 @@ from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.results import ranked
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import ABOVE_0, TEXTS, Check, check_one
+from torchrecorder.comparison.match import Matching
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
@@ -94,21 +95,18 @@ def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float])
 
 
 def places(
-    before: RecordedRun,
-    after: RecordedRun,
-    scopes: Mapping[ScopeId, ScopeId],
-    wanted: Mapping[str, float],
+    matching: Matching, wanted: Mapping[str, float]
 ) -> Iterator[tuple[ScopeId, ScopeId, str]]:
     """The modules in which a number differs, by both ids; warns if a run has not measured it."""
     for name, factor in wanted.items():
-        sides = numbers_of(before, name), numbers_of(after, name)
+        sides = numbers_of(matching.before, name), numbers_of(matching.after, name)
         if any(map(is_unmeasured, sides)):
             continue
         old, new = (
             {entry.ids[0]: entry for entry in ranked(side, ScopeMembers(side.owned.recording))}
             for side in sides
         )
-        for left, right in scopes.items():
+        for left, right in matching.scopes.items():
             if left in old and right in new:
                 annotation = sides[0].annotation
                 text = change_text(annotation, old[left].number, new[right].number, factor)

@@ -12,7 +12,6 @@ from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.marks import GONE, Marks, fold_labels
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.edge_match import EdgeMatch
-from torchrecorder.comparison.functions import is_replaced
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
@@ -39,35 +38,28 @@ class Overlay:
     quiet: frozenset[str]  # nodes with a mark but without a color of their own
     notes: Mapping[str, tuple[str, ...]]  # the texts of the differences, by id
 
-    def removed_id(self, old: str) -> str:
-        """The id of a node that only the first recording has."""
-        return GONE + old
 
-
-def overlay(
-    before: RecordedRun, after: RecordedRun, matching: Matching, changes: Sequence[Change]
-) -> Overlay:
+def overlay(matching: Matching, changes: Sequence[Change]) -> Overlay:
     """Both recordings, merged."""
-    return _Merger(before, after, matching, changes).merged()
+    return _Merger(matching, changes).merged()
 
 
 class _Merger:
     """Joins two recordings; ids of the first are translated to those of the second."""
 
-    def __init__(
-        self, before: RecordedRun, after: RecordedRun, matching: Matching, changes: Sequence[Change]
-    ) -> None:
-        self.before, self.after, self.matching, self.changes = before, after, matching, changes
-        self.edge_match = EdgeMatch(self.before, self.after, matching)
+    def __init__(self, matching: Matching, changes: Sequence[Change]) -> None:
+        self.before, self.after, self.matching = matching.before, matching.after, matching
+        self.changes = changes
+        self.edge_match = EdgeMatch(matching)
         self.counterparts = matching.there
-        self.replaced = set(_replaced(before, after, matching))
-        self.frames: Mapping[Any, ScopeId] = _removed_frames(before, after, matching)
+        self.replaced = matching.replaced
+        self.frames: Mapping[Any, ScopeId] = _removed_frames(matching)
         self.removed: set[tuple[str, str]] = set()
         self.added: set[tuple[str, str]] = set()
 
     def merged(self) -> Overlay:
         """The merged recording, with a mark for each difference."""
-        found = Marks(self.before, self.after, self.matching, self.changes, self.replaced)
+        found = Marks(self.matching, self.changes)
         steps = {step.id: step for step in self._steps()}
         scopes = {ScopeId(k): step for k, step in steps.items() if isinstance(step, Scope)}
         kept = {OpId(k): step for k, step in steps.items() if isinstance(step, Op)}
@@ -347,13 +339,6 @@ def joint_name(before: RecordedRun, after: RecordedRun) -> str:
     return " → ".join(dict.fromkeys((before.name, after.name)))
 
 
-def _replaced(before: RecordedRun, after: RecordedRun, matching: Matching) -> Iterator[ScopeId]:
-    """The innermost scopes whose class changed: both are drawn as one box."""
-    for old, new in matching.scopes.items():
-        if is_replaced(before, after, before.scopes[old], after.scopes[new]):
-            yield old
-
-
 def _outer_inputs(recording: RecordedRun, scope: ScopeId) -> tuple[Slot, ...]:
     """The inputs that an innermost scope reads from outside, without duplicates."""
     ops = [recording.ops[OpId(step.id)] for step in recording.children[scope]]
@@ -362,20 +347,19 @@ def _outer_inputs(recording: RecordedRun, scope: ScopeId) -> tuple[Slot, ...]:
     return tuple(found.values())
 
 
-def _removed_frames(
-    before: RecordedRun, after: RecordedRun, matching: Matching
-) -> Mapping[str, ScopeId]:
+def _removed_frames(matching: Matching) -> Mapping[str, ScopeId]:
     """For each step of the second run that is inside of a removed scope, that scope."""
     found: dict[str, ScopeId] = {
         matching.scopes[inner]: outer for outer, inner in matching.held(added=False).items()
     }
     places: dict[str, tuple[ScopeId | None, int]] = {
         step.id: (around, place)
-        for around, steps in after.children.items() for place, step in enumerate(steps)
+        for around, steps in matching.after.children.items() for place, step in enumerate(steps)
     }
-    for scope in before.scopes.values():
+    for scope in matching.before.scopes.values():
         around = matching.scopes.get(scope.parent) if scope.parent is not None else None
-        twins = [matching.there.get(step.id, "") for step in before.children[scope.id]]
+        steps = matching.before.children[scope.id]
+        twins = [matching.there.get(step.id, "") for step in steps]
         _, first = places.get(twins[0], ("", 0)) if twins else ("", 0)
         expected = [(around, first + number) for number in range(len(twins))]
         if [places.get(twin) for twin in twins] == expected and found.keys().isdisjoint(twins):

@@ -10,21 +10,14 @@ from torchrecorder.comparison.kinds import LAST, Change, ChangeKind, PlacedChang
 from torchrecorder.comparison.match import Matching
 from torchrecorder.events import STORED, ModuleId, Role, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Value
-from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 
 
 class TensorChanges:
     """Finds these changes; *listed* returns whether those in a scope have their own lines."""
 
-    def __init__(
-        self,
-        before: RecordedRun,
-        after: RecordedRun,
-        matching: Matching,
-        listed: Callable[[ScopeId], bool],
-    ) -> None:
-        self.before, self.after, self.matching = before, after, matching
+    def __init__(self, matching: Matching, listed: Callable[[ScopeId], bool]) -> None:
+        self.before, self.after, self.matching = matching.before, matching.after, matching
         self.listed = listed
 
     def all(self) -> Iterator[PlacedChange]:

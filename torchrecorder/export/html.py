@@ -19,61 +19,9 @@ from torchrecorder.option_table import Checked, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
-STYLES = ("page.css", "cost_table.css")
+_FOLDER = files("torchrecorder.export").joinpath("page")
 
-SCRIPTS = (
-    "elements.js",
-    "nesting.js",
-    "compaction.js",
-    "coordinate_assignment.js",
-    "variants.js",
-    "layout.js",
-    "shapes.js",
-    "numbers.js",
-    "color.js",
-    "model.js",
-    "types.js",
-    "names.js",
-    "layout_inputs.js",
-    "argument_marks.js",
-    "bundles.js",
-    "state.js",
-    "open_items.js",
-    "link.js",
-    "camera.js",
-    "motion.js",
-    "relations.js",
-    "paint.js",
-    "zoom_labels.js",
-    "scene.js",
-    "stage.js",
-    "key_navigation.js",
-    "styling.js",
-    "actions.js",
-    "menu.js",
-    "tooltip.js",
-    "pointer.js",
-    "keys.js",
-    "box_menu.js",
-    "virtual_list.js",
-    "module_tree.js",
-    "cost_table.js",
-    "sidebar.js",
-    "breadcrumbs.js",
-    "minimap.js",
-    "search.js",
-    "finder.js",
-    "panel.js",
-    "legend.js",
-    "saving.js",
-    "printing.js",
-    "help.js",
-    "toolbar.js",
-    "history.js",
-    "aria_live.js",
-    "page.js",
-)
-"""The scripts of the page in order; files beside the template."""
+STYLES = ("page.css", "cost_table.css")
 
 ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 """Characters with a special meaning inside a script element."""
@@ -97,7 +45,7 @@ class Html(Checked):
 
 def page(data: dict[str, Any]) -> str:
     """The page that shows *data*."""
-    scripts = [_lean(_asset(name)) for name in SCRIPTS]
+    scripts = [_lean(_asset(name)) for name in _scripts()]
     css = "".join(_lean(_asset(name)) for name in STYLES)
     return _template().render(  # type: ignore[no-any-return]
         name=printable(data["name"]),
@@ -149,9 +97,16 @@ def _lean(text: str) -> str:
     return re.sub(r"^\s*(//.*)?\n|^ +", "", text, flags=re.MULTILINE)
 
 
+@lru_cache(maxsize=1)
+def _scripts() -> list[str]:
+    """The names of the scripts; that which starts the page comes after all that it uses."""
+    names = (file.name for file in _FOLDER.iterdir() if file.name.endswith(".js"))
+    return sorted(names, key=lambda name: (name == "page.js", name))
+
+
 @lru_cache(maxsize=64)
 def _asset(name: str) -> str:
-    return files("torchrecorder.export").joinpath("page", name).read_text(encoding="utf-8")
+    return _FOLDER.joinpath(name).read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=1)

@@ -69,13 +69,7 @@ def checked_path(path: object, name: str = "path") -> Path:
 
 
 def load(path: str | Path, *, make: type[RecordingT], limit: int) -> RecordingT:
-    """The recording in a file; see `torchrecorder.load`.
-
-    Args:
-        path: A file that `save` wrote, compressed or not.
-        make: The class of the recording.
-        limit: Maximum uncompressed size in bytes.
-    """
+    """The recording in a file, of the class *make*; see `torchrecorder.load`."""
     check_one("limit", limit, whole_number(1))
     with naming(path):
         return loads(read(path, limit), make)

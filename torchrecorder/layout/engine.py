@@ -70,18 +70,13 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class Job:
-    """One graph to lay out.
+    """One graph to lay out."""
 
-    Attributes:
-        text: The graph in the DOT language.
-        format: The output format of Graphviz: ``"svg"``, ``"pdf"``, ``"png"``, ``"json"`` ...
-        program: The layout program, ``"dot"`` or ``"neato"`` and the like.
-        attributes: Graph attributes set on top of those in the text, ``{"dpi": "144"}``.
-    """
-
-    text: str
+    text: str  # the graph in the DOT language
+    # the output format of Graphviz: ``"svg"``, ``"pdf"``, ``"png"``, ``"json"``
     format: str = "svg"
-    program: str = "dot"
+    program: str = "dot"  # the layout program, ``"dot"`` or ``"neato"`` and the like
+    # graph attributes set on top of those in the text, ``{"dpi": "144"}``
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -26,18 +26,13 @@ from torchrecorder.graph.recording import RecordedRun
 
 @dataclass(frozen=True)
 class Focus:
-    """The part of a recording to select.
+    """The part of a recording to select."""
 
-    Attributes:
-        scope: Path of a scope, or a pattern such as ``"encoder.layer.*"``.
-        since: Only ops that depend on this: a scope's path, the name of an input, output or
-            parameter, or a recorded id; with the ops that compute their inputs from weights only.
-        until: Only ops that this depends on.
-    """
-
-    scope: str | None = None
+    scope: str | None = None  # path of a scope, or a pattern such as ``"encoder.layer.*"``
+    # only ops that depend on this: a scope's path, the name of an input, output or parameter,
+    # or a recorded id; with the ops that compute their inputs from weights only
     since: str | None = None
-    until: str | None = None
+    until: str | None = None  # only ops that this depends on
 
     def __call__(self, recording: RecordedRun) -> RecordedRun:
         """The selected part; *recording* itself if nothing is selected.

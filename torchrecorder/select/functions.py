@@ -55,12 +55,10 @@ class WithFunctions:
     """Group the operations of large scopes by the calls of Python functions that ran them.
 
     The additions of a sum such as ``sum(losses)`` are grouped in scopes of any size.
-
-    Attributes:
-        wanted: True groups in all scopes, False in none; None in scopes with more than
-            `MAX_DIRECT_OPS` direct operations.
     """
 
+    # True groups in all scopes, False in none; None in scopes with more than `MAX_DIRECT_OPS`
+    # direct operations
     wanted: bool | None = None
 
     def __call__(self, recording: RecordedRun) -> RecordedRun:

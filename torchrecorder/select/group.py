@@ -29,15 +29,12 @@ Members = Mapping[str, Union[str, Sequence[str]]]
 
 @dataclass(frozen=True)
 class GroupSiblings:
-    """Groups siblings under names.
+    """Groups siblings under names."""
 
-    Attributes:
-        names: For each name, paths of scopes, or of ops (``"layer1.add"``); patterns such as
-            ``"layers.*.norm"`` make one group in each scope that has them. Parameters and
-            buffers are moved into the group of their readers; they may be named too. So are ops
-            between the members.
-    """
-
+    # for each name, paths of scopes, or of ops (``"layer1.add"``); patterns such as
+    # ``"layers.*.norm"`` make one group in each scope that has them. Parameters and buffers
+    # are moved into the group of their readers; they may be named too. So are ops between the
+    # members.
     names: Members = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -57,19 +57,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Paper:
-    """The page on which a figure is printed, in points.
+    """The page on which a figure is printed, in points."""
 
-    Attributes:
-        width: Its exact width; None for that of the figure.
-        height: Its exact height; None for that of the figure.
-        min_fontsize: The minimum size of text.
-        place: The maximum width and height of the figure, which is not enlarged; None for no
-            limit.
-    """
-
-    width: float | None = None
-    height: float | None = None
-    min_fontsize: float = 0.0
+    width: float | None = None  # its exact width; None for that of the figure
+    height: float | None = None  # its exact height; None for that of the figure
+    min_fontsize: float = 0.0  # the minimum size of text
+    # the maximum width and height of the figure, which is not enlarged; None for no limit
     place: tuple[float, float] | None = None
 
     def __bool__(self) -> bool:

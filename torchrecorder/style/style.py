@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Optional, Protocol, Union, runtime_checkable
+from typing import Literal, Optional, Union
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
@@ -28,17 +28,6 @@ from torchrecorder.views.view import Box, BoxKind, View
 
 Rule = Callable[[Box, View, Theme], Optional[Look]]
 """A function that returns the look of a box, or None for the next rule to decide."""
-
-
-@runtime_checkable
-class ThemedFinish(Protocol):
-    """A ``finish`` whose colors depend on the theme."""
-
-    def __call__(self, figure: Figure, view: View) -> Figure:
-        """The final figure."""
-
-    def in_theme(self, theme: Theme) -> ThemedFinish:
-        """The same for figures in another theme."""
 
 
 def by_failure(box: Box, view: View, theme: Theme) -> Look | None:
@@ -263,10 +252,8 @@ class Style(Checked):
 
     def in_theme(self, theme: Theme) -> Style:
         """The same style in another theme."""
-        finish = self.finish
-        if isinstance(finish, ThemedFinish):
-            finish = finish.in_theme(theme)
-        return replace(self, theme=theme, finish=finish)
+        themed = getattr(self.finish, "in_theme", None)  # where its colors depend on the theme
+        return replace(self, theme=theme, finish=themed(theme) if themed else self.finish)
 
     def paper(self) -> Paper:
         """The page on which a figure is printed.

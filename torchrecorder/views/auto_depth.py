@@ -181,14 +181,11 @@ def _with_almost_all(recording: RecordedRun) -> frozenset[ScopeId]:
 
 @dataclass(frozen=True)
 class DepthChoice:
-    """A depth, and scopes above it that stay closed.
-
-    Attributes:
-        plain: If some parts are opened deeper than others, the choice without these.
-    """
+    """A depth, and scopes above it that stay closed."""
 
     depth: int
     closed: frozenset[str]
+    # if some parts are opened deeper than others, the choice without these
     plain: DepthChoice | None = None
 
 

@@ -48,17 +48,12 @@ UPDATES = (FlowKind.WEIGHT, FlowKind.BUFFER, FlowKind.STATE)
 
 
 class Bundle(NamedTuple):
-    """Arrows with the same tail and head that are drawn as one line.
+    """Arrows with the same tail and head that are drawn as one line."""
 
-    Attributes:
-        arrows: At least one.
-        flow: The kind of their tensors.
-        trunk: Lines with the same tail and trunk may share their first segment; empty for a single
-            arrow, which shares it with arrows of the same value.
-    """
-
-    arrows: tuple[Arrow, ...]
-    flow: FlowKind
+    arrows: tuple[Arrow, ...]  # at least one
+    flow: FlowKind  # the kind of their tensors
+    # lines with the same tail and trunk may share their first segment; empty for a single
+    # arrow, which shares it with arrows of the same value
     trunk: str = ""
 
     @property

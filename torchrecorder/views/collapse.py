@@ -20,19 +20,15 @@ SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
 @dataclass(frozen=True)
 class Collapse:
-    """Close every scope at depth *depth* into one box.
+    """Close every scope at depth *depth* into one box."""
 
-    Attributes:
-        depth: 0 leaves one box per outermost scope; None closes nothing by depth. Scopes that are
-            `RecordedRun.transparent` are as deep as the scope around them.
-        quiet: An innermost scope with only quiet ops is closed at any depth, so that a
-            module does not vanish with its ops.
-        only: Close these scopes too, whatever their depth.
-    """
-
+    # 0 leaves one box per outermost scope; None closes nothing by depth. Scopes that are
+    # `RecordedRun.transparent` are as deep as the scope around them.
     depth: int | None = None
+    # an innermost scope with only quiet ops is closed at any depth, so that a module does not
+    # vanish with its ops
     quiet: IsUndrawn = lambda op: False
-    only: frozenset[str] = frozenset()
+    only: frozenset[str] = frozenset()  # close these scopes too, whatever their depth
 
     def __call__(self, view: View) -> View:
         through = view.recording.transparent

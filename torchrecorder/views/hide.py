@@ -83,12 +83,10 @@ def _filled(view: View, boxes: Iterable[str]) -> set[str | None]:
 class NamedScopes:
     """Scopes, selected by path, name or class. Regions such as an optimizer step are also selected
     by kind.
-
-    Attributes:
-        patterns: Names such as ``"dropout"``, wherever it is, or patterns such as ``"encoder.*"``
-            or ``"Dropout*"``.
     """
 
+    # names such as ``"dropout"``, wherever it is, or patterns such as ``"encoder.*"`` or
+    # ``"Dropout*"``
     patterns: tuple[str, ...]
 
     def scopes(self, recording: RecordedRun) -> frozenset[str]:
@@ -186,20 +184,16 @@ def _passes(view: View, box: Box) -> bool:
 @dataclass(frozen=True)
 class HideStored:
     """Hide the boxes of parameters and buffers, of closed regions that gather or free parameters,
-    and of constants of modules that are closed.
+    and of constants of modules that are closed."""
 
-    Attributes:
-        everywhere: Hide all of them. Otherwise the inputs of an op directly in a scope with other
-            scopes stay, such as a class token, a position embedding or a running average: no module
-            box represents them there. A region such as ``no_grad`` is no scope here. Still hidden
-            are the weights and biases of such ops, the inputs of an optimizer step, whose box
-            represents them, those of ``torch.autograd.grad``, and, outside of modules, those of
-            loops over weights, except values that all iterations read.
-        folded: Whether loops over weights fold; if they do not, their inputs stay.
-    """
-
+    # hide all of them. Otherwise the inputs of an op directly in a scope with other scopes
+    # stay, such as a class token, a position embedding or a running average: no module box
+    # represents them there. A region such as ``no_grad`` is no scope here. Still hidden are
+    # the weights and biases of such ops, the inputs of an optimizer step, whose box
+    # represents them, those of ``torch.autograd.grad``, and, outside of modules, those of
+    # loops over weights, except values that all iterations read.
     everywhere: bool = False
-    folded: bool = True
+    folded: bool = True  # whether loops over weights fold; if they do not, their inputs stay
 
     def __call__(self, view: View) -> View:
         steps = training_steps(view.recording)

@@ -21,13 +21,9 @@ MIN_GROUPED = 4
 
 @dataclass(frozen=True)
 class HideReadOutputs:
-    """Hide outputs of outermost calls that a later op reads, such as the input of a loss.
+    """Hide outputs of outermost calls that a later op reads, such as the input of a loss."""
 
-    Attributes:
-        quiet: Ops that are not drawn.
-    """
-
-    quiet: Callable[[Op], bool] = lambda op: False
+    quiet: Callable[[Op], bool] = lambda op: False  # ops that are not drawn
 
     def __call__(self, view: View) -> View:
         read, outputs = read_later(view.recording, self.quiet), view.recording.outputs

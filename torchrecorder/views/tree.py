@@ -15,17 +15,11 @@ from torchrecorder.views.view import Box, BoxKind, Unfolded, View
 
 
 class TreeNode(NamedTuple):
-    """A node of the tree.
+    """A node of the tree."""
 
-    Attributes:
-        id: The id of its box or cluster; for a fold, that of its first sibling.
-        parent: The index of the node around it; -1 at the top.
-        fold: For a fold, its siblings; otherwise empty.
-    """
-
-    id: str
-    parent: int
-    fold: tuple[str, ...] = ()
+    id: str  # the id of its box or cluster; for a fold, that of its first sibling
+    parent: int  # the index of the node around it; -1 at the top
+    fold: tuple[str, ...] = ()  # for a fold, its siblings; otherwise empty
 
 
 @dataclass(frozen=True)

@@ -35,15 +35,10 @@ OUT = "out"
 
 
 class Overwritten(NamedTuple):
-    """Arguments that are only overwritten, and views that are used for nothing else.
+    """Arguments that are only overwritten, and views that are used for nothing else."""
 
-    Attributes:
-        inputs: Operations and the names of their arguments.
-        views: Operations all of whose results are such arguments.
-    """
-
-    inputs: frozenset[tuple[OpId, str]]
-    views: frozenset[OpId]
+    inputs: frozenset[tuple[OpId, str]]  # operations and the names of their arguments
+    views: frozenset[OpId]  # operations all of whose results are such arguments
 
 
 def hide_unread_arguments(view: View) -> View:

@@ -19,7 +19,7 @@ from torchrecorder.annotations.parameters import (
     BUFFER_BYTES, OWNED, PARAMETERS, PARAMETER_BYTES, TRAINABLE,
 )
 from torchrecorder.checks import (
-    FLAG, LIST, check_one, number_or, one_of, plural, suggests_names, whole_number,
+    FLAG, LIST, check_one, number_or, one_of, plural, whole_number,
 )
 from torchrecorder.events import OF_WEIGHTS, UNFINISHED, OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded
@@ -74,7 +74,6 @@ def check_listing(depth: Any, *, ops: Any, fold: Any) -> None:
     check_one("fold", fold, one_of(*FOLDS))
 
 
-@suggests_names
 @without_gc()
 def summary(
     recording: RecordedRun,
@@ -84,41 +83,11 @@ def summary(
     ops: bool = False,
     fold: Union[bool, Literal["similar"]] = True,
 ) -> Table:
-    """A table by scope: shapes, numbers of parameters, totals.
+    """A table by scope; see `torchrecorder.Recording.summary`.
 
     A tied parameter counts once in each line, also in those of the scopes around it. A
     module that is called again is listed again, and counted once. The direct operations of a
     large module are listed by Python function, as in figures.
-
-    Args:
-        recording: The recording to list.
-        depth: Levels of scopes that are listed under the outermost calls; None for as many as
-            give at most about 400 lines; ``"ops"`` for all levels, and every op.
-        columns: ``"input"``, ``"output"``, ``"graphs"`` (of ``torch.compile``), the names of
-            annotations, or annotations.
-        ops: List every op too.
-        fold: One line for repeated scopes, as in figures, with the numbers of all of them.
-            ``"similar"``: for scopes of one class, with their differences as notes. False: a line
-            for every scope.
-
-    Raises:
-        InvalidArgument: *depth* is neither a number of levels nor ``"ops"``.
-        UnknownAnnotation: A column is unknown.
-
-    Example:
-        >>> import torch, torchrecorder
-        >>> recording = torchrecorder.record(torch.nn.Linear(4, 2), input_shapes=(1, 4))
-        >>> print(recording.summary())
-        Scope   Input  Output  Params
-        ─────────────────────────────
-        Linear  1×4    1×2         10
-        ─────────────────────────────
-        Total params             10
-        Trainable params         10
-        Non-trainable params      0
-        Input size             16 B
-        Forward pass size       8 B
-        Params size            40 B
     """
     check_listing(depth, ops=ops, fold=fold)
     recording = WithFunctions()(recording)
@@ -134,20 +103,14 @@ def summary(
 
 @dataclass(frozen=True)
 class Txt:
-    """The table by scope as a text file.
-
-    Attributes:
-        depth: Levels of scopes that are listed; ``"ops"`` for all, and every op.
-        columns: The columns; see `summary`.
-        ops: List every op too.
-        fold: One line for scopes that repeat.
-    """
+    """The table by scope as a text file."""
 
     suffix: ClassVar[str] = ".txt"
+    # levels of scopes that are listed; ``"ops"`` for all, and every op
     depth: Union[int, Literal["ops"], None] = None
-    columns: tuple[Union[str, Annotation], ...] = DEFAULT
-    ops: bool = False
-    fold: Union[bool, Literal["similar"]] = True
+    columns: tuple[Union[str, Annotation], ...] = DEFAULT  # the columns; see `summary`
+    ops: bool = False  # list every op too
+    fold: Union[bool, Literal["similar"]] = True  # one line for scopes that repeat
 
     def export(self, view: View, style: Style) -> str:
         recording, columns = view.recording, self.columns
