@@ -14,7 +14,7 @@ from tests.layout.test_nested import SOME
 from tests.work import growth
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.ordering import Grid
-from torchrecorder.layout.layered.plan import _across
+from torchrecorder.layout.layered.nested_order import positions
 from torchrecorder.layout.layered.port_order import PortGroup
 from torchrecorder.layout.layered.scope_layout import ScopeLayout
 from torchrecorder.layout.layered.sifting import PortOrder, _Sifting, sifted
@@ -207,11 +207,11 @@ def test_outputs_keep_their_places_where_another_order_has_as_many_crossings() -
     groups = [PortGroup(0, True, ((0, (2, 5)), (1, (4,))))]
     layout = cast(ScopeLayout, SimpleNamespace(grid=given_, port_groups=groups))
     at = [20.0, 60.0, 0.0, 60.0, 120.0, 0.0, 60.0]
-    found = _across(layout, at, {0: ((1, 0), ())})
+    found = positions(layout, at, {0: ((1, 0), ())})
     assert found[2] < found[3] < found[4]
     given_.edges[3:] = []  # without the second row
     groups[:] = [PortGroup(0, True, ((0, (2,)), (1, (4,))))]
-    found = _across(layout, at, {0: ((1, 0), ())})
+    found = positions(layout, at, {0: ((1, 0), ())})
     assert found[4] < found[3] < found[2]
 
 

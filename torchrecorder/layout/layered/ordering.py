@@ -40,7 +40,8 @@ class Grid:
         entering: For the number of its last edge, the port at which it enters its reader.
         detours: The gaps in which a line runs to or from a lane on the right, each with the node at
             its other end; gap *n* is before row *n*.
-        inputs: The nodes of inputs, and of lines that enter the scope, in the order of the program.
+        inputs: The nodes of inputs, and of lines that enter the scope, in the desired order: that
+            of the program, or around the scope.
         outputs: The nodes that no line leaves, and of lines that leave the scope, in that order.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,9 +11,8 @@ from torchrecorder.layout.layered.ordering import columns
 from torchrecorder.layout.layered.scope_layout import ScopeLayout
 from torchrecorder.layout.layered.equal_branches import structures
 from torchrecorder.layout.layered.items import Item, Link
-from torchrecorder.layout.layered.port_order import in_order
-from torchrecorder.layout.layered.ports import Carried, ScopeNets, scope_nets
-from torchrecorder.layout.layered.sifting import PortOrder, crossings, sifted
+from torchrecorder.layout.layered.nested_order import ordered_scopes
+from torchrecorder.layout.layered.ports import Carried, scope_nets
 from torchrecorder.layout.layered.template import Template
 
 Direction = Literal["TB", "LR", "BT", "RL"]
@@ -79,55 +78,17 @@ def plan(
             layouts.append(ScopeLayout(level, items, structure, turned))
         template[scope + 1] = numbers[key]
     places = columns([layout.grid for layout in layouts], timeout=timeout)
-    templates = _templates(found, template, layouts, places)
+    ordered = ordered_scopes(found, template, layouts, places)
+    distinct = {id(scope): scope for scope in ordered.values()}
+    index = {key: place for place, key in enumerate(distinct)}
+    for scope, each in ordered.items():
+        template[scope + 1] = index[id(each)]
     return Plan(
         tuple(items),
         direction,
-        templates,
+        tuple([scope.layout.template(scope.across) for scope in distinct.values()]),
         tuple(template),
         tuple(
             found[scope].values() if scope in found else () for scope in range(-1, len(items))
         ),
     )
-
-
-def _templates(
-    scopes: Mapping[int, ScopeNets],
-    number: list[int],
-    layouts: Sequence[ScopeLayout],
-    places: Sequence[Sequence[float]],
-) -> tuple[Template, ...]:
-    """The templates of all scopes, inner ones first. *number* has indices of layouts at first, and
-    of templates at the end."""
-    known: dict[object, int] = {}
-    templates: list[Template] = []
-    ranks: list[tuple[tuple[int, ...], tuple[int, ...]]] = []  # of the exits and entries of each
-    for scope in sorted(scopes, reverse=True):
-        layout = layouts[number[scope + 1]]
-        inside = [number[child + 1] for child in scopes[scope].children]
-        orders = {child: ranks[inner] for child, inner in enumerate(inside) if inner >= 0}
-        key = number[scope + 1], tuple(orders.items())
-        if key not in known:
-            known[key] = len(templates)
-            templates.append(layout.template(_across(layout, places[key[0]], orders)))
-            ranks.append((_order(templates[-1].exits), _order(templates[-1].entries)))
-        number[scope + 1] = known[key]
-    return tuple(templates)
-
-
-def _across(layout: ScopeLayout, places: Sequence[float], orders: PortOrder) -> list[float]:
-    """The positions of all nodes for the *orders* of the ports at open children; *places* are those
-    with all children closed."""
-    across = sifted(layout.grid, places, orders)
-    for group in layout.port_groups:
-        if group.child in orders:
-            exits, entries = orders[group.child]
-            ordered = in_order(across, group, exits if group.exits else entries)
-            across = min(across, ordered, key=lambda at: crossings(layout.grid, at, orders))
-    return across
-
-
-def _order(places: Sequence[float]) -> tuple[int, ...]:
-    """The rank of each port, from left to right."""
-    found = sorted(range(len(places)), key=places.__getitem__)
-    return tuple(sorted(range(len(places)), key=found.__getitem__))

@@ -54,6 +54,11 @@ def crossings(grid: Grid, across: Sequence[float], ports: PortOrder) -> int:
     return _Sifting(grid, across, ports).crossings()
 
 
+def cost(grid: Grid, across: Sequence[float], ports: PortOrder) -> int:
+    """The number of crossings, and of inputs and outputs out of their order."""
+    return _Sifting(grid, across, ports).cost()
+
+
 class _Sifting:
     def __init__(self, grid: Grid, across: Sequence[float], ports: PortOrder) -> None:
         self.grid, self.across, self.ports = grid, [*across, math.inf], ports
@@ -74,6 +79,7 @@ class _Sifting:
         self.members: dict[int, list[int]] = {}
         for node, row in enumerate(grid.row):
             self.members.setdefault(row, []).append(node)
+        self.rank = {node: rank for rank, node in enumerate(grid.inputs)}
         self.work = MAX_COMPARISONS
 
     def _edge(self, number: int, one: int, other: int) -> _GapEdge:
@@ -110,8 +116,8 @@ class _Sifting:
     def disorder(self, nodes: Iterable[int]) -> int:
         """How many pairs of nodes in one layer are out of their order."""
         rows: dict[int, list[tuple[float, float]]] = {}
-        for node in nodes:
-            rows.setdefault(self.grid.row[node], []).append((self.across[node], node))
+        for rank, node in enumerate(nodes):
+            rows.setdefault(self.grid.row[node], []).append((self.across[node], rank))
         return sum(map(_inversions, rows.values()))
 
     def sweep(self) -> bool:
@@ -148,14 +154,15 @@ class _Sifting:
 
     def _reordered(self, moves: Mapping[int, float]) -> int:
         """How many more pairs of inputs are out of their order after some moves."""
-        change, inputs = 0, self.grid.inputs
-        for node in moves.keys() & inputs:
-            self.work -= len(inputs)
-            for other in inputs:
-                if other not in moves or other > node:
+        change, rank = 0, self.rank
+        for node in moves.keys() & rank.keys():
+            self.work -= len(rank)
+            for other in rank:
+                after = rank[node] - rank[other]
+                if other not in moves or after < 0:
                     to = moves.get(other, self.across[other])
-                    change += (node - other) * (moves[node] - to) < 0
-                    change -= (node - other) * (self.across[node] - self.across[other]) < 0
+                    change += after * (moves[node] - to) < 0
+                    change -= after * (self.across[node] - self.across[other]) < 0
         return change
 
     def _strand(self, node: int) -> list[int]:

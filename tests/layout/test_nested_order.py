@@ -1,0 +1,100 @@
+"""Nested order: ports of a scope are in the order of the edges around it, where that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from torchrecorder.layout import engine
+from torchrecorder.layout.layered import Item, Link, Plan, plan
+from torchrecorder.layout.layered.compound import compose
+from torchrecorder.layout.layered.cuts import crossings
+from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
+
+HEADER = (50.0, 12.0)
+
+
+@pytest.fixture(params=[True, False], ids=["graphviz", "barycenters"], autouse=True)
+def each_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orders begin with those of Graphviz, or of barycenters."""
+    if request.param and not engine.available():
+        pytest.skip("no Graphviz")
+    monkeypatch.setattr(engine, "available", lambda: bool(request.param))
+
+
+def box(name: str, parent: int = -1) -> Item:
+    """A box without children."""
+    return Item(name, parent, 60, 20)
+
+
+def scope(name: str, parent: int = -1) -> Item:
+    """A box that is open."""
+    return Item(name, parent, 60, 20, HEADER)
+
+
+def all_crossings(planned: Plan) -> int:
+    """The number of crossings in all scopes, with all of them open."""
+    children, made = planned.children(), dict[int, PlacedScope]()
+    for number in reversed(range(-1, len(planned.items))):
+        if planned.template[number + 1] >= 0:
+            inner = {at: made[each] for at, each in enumerate(children[number + 1]) if each in made}
+            template = planned.templates[planned.template[number + 1]]
+            made[number] = compose(template, inner, HeaderSpace())
+    return sum(map(crossings, made.values()))
+
+
+def decoder(arguments: Sequence[int]) -> Plan:
+    """A decoder that reads the target (1) and the memory of an encoder (3) in some order."""
+    items = [
+        box("source"), box("target"), scope("model"), box("encoder", 2), scope("decoder", 2),
+        box("layers", 4), box("output"),
+    ]
+    items[:2] = [each._replace(first=True) for each in items[:2]]
+    links = [Link(0, 3, "x"), *(Link(each, 5, "x") for each in arguments), Link(5, 6, "x")]
+    return plan(items, links)
+
+
+@pytest.mark.parametrize("arguments", [(1, 3), (3, 1)])
+def test_entries_come_in_the_order_around_the_scope(arguments: tuple[int, int]) -> None:
+    """Also if it reads its arguments in another order: the target enters beside the memory."""
+    planned = decoder(arguments)
+    assert all_crossings(planned) == 0
+    entries = planned.templates[planned.template[5]].entries
+    target, memory = map(arguments.index, (1, 3))
+    outer = planned.templates[planned.template[3]]
+    assert (entries[target] > entries[memory]) == (outer.entries[1] > outer.entries[0])
+
+
+def test_exits_come_in_the_order_around_the_scope() -> None:
+    """Two results of a scope are read in the reverse of their order, by boxes that are ordered by
+    what else they read."""
+    items = [
+        box("a"), box("b"), box("c"), scope("split"), box("first", 3), box("second", 3),
+        box("left"), box("right"),
+    ]
+    items[:3] = [each._replace(first=True) for each in items[:3]]
+    links = [
+        Link(1, 4, "x"), Link(1, 5, "x"), Link(0, 6, "x"), Link(2, 7, "x"),
+        Link(4, 7, "x"), Link(5, 6, "x"),
+    ]
+    planned = plan(items, links)
+    assert all_crossings(planned) == 0
+    first, second = planned.templates[planned.template[4]].exits
+    assert second < first
+
+
+def test_equal_scopes_share_a_template_if_the_orders_around_them_are_equal() -> None:
+    """Layers behind each other, with the edge that all of them read on one side."""
+    items = [box("source"), box("target"), scope("model"), box("encoder", 2)]
+    items[:2] = [each._replace(first=True) for each in items[:2]]
+    links, last = [Link(0, 3, "x")], 1
+    for _ in range(3):
+        layer = len(items)
+        items += [scope("layer", 2), box("attention", layer)]
+        links += [Link(last, layer + 1, "x"), Link(3, layer + 1, "x")]
+        last = layer + 1
+    items.append(box("output"))
+    planned = plan(items, [*links, Link(last, last + 1, "x")])
+    assert all_crossings(planned) == 0
+    assert len({planned.template[layer + 1] for layer in (4, 6, 8)}) == 1
