@@ -89,10 +89,12 @@ class ParameterOwners:
 
     @cached_property
     def loose(self) -> frozenset[ValueId]:
-        """The parameters that no module has, such as one in a list."""
-        held = {value for module in self.recording.modules.values() for value in own(module)}
-        values = self.recording.values.values()
-        return frozenset(one.id for one in values if one.role in STORED and one.id not in held)
+        """The parameters that no module has, such as one in a list; none that a comparison has from
+        the first recording only."""
+        recording = self.recording
+        held = {value for module in recording.modules.values() for value in own(module)}
+        stored = (one.id for one in recording.values.values() if one.role in STORED)
+        return frozenset(one for one in stored if not (one in held or one in recording.former))
 
     @cached_property
     def function_reads(self) -> Mapping[str, Sequence[FunctionRead]]:
