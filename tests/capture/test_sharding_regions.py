@@ -150,6 +150,13 @@ def test_figures_and_tables_are_those_of_the_model(name):
     assert "shard " not in table and HOOK_REGISTRATION not in table
 
 
+def test_equal_blocks_have_one_row():
+    """As in figures: what gathers the weights of each is not compared."""
+    with process_group(world=2):
+        model = first(nn.Sequential(Block(), Block()), **strategy("FULL_SHARD"))
+        assert "0, 1 (FullySharde" in recorded(model).summary()
+
+
 @pytest.mark.parametrize("name", MIXED)
 def test_activations_do_not_pass_through_the_regions(name):
     """Casts of the inputs of modules are operations of the modules."""

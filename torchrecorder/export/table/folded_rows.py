@@ -17,6 +17,7 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.fold import FoldNode, FoldTree
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import full_view
+from torchrecorder.views.hide import HideStored
 from torchrecorder.views.pipeline import find_quiet
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import View
@@ -54,10 +55,13 @@ class _Folded:
         """The view of a figure in which everything with rows is open."""
         view, ops = full_view(self.recording), self.recording.ops
         if not ops.keys().isdisjoint(self.place):
-            return close(view, self._plain_steps().__contains__)
-        quiet = find_quiet(self.recording)
-        view = Collapse(None, quiet, self._plain_steps())(view)
-        return without(view, [box for box in view.boxes if box in ops and quiet(ops[OpId(box)])])
+            view = close(view, self._plain_steps().__contains__)
+        else:
+            quiet = find_quiet(self.recording)
+            view = Collapse(None, quiet, self._plain_steps())(view)
+            hidden = [box for box in view.boxes if box in ops and quiet(ops[OpId(box)])]
+            view = without(view, hidden)
+        return HideStored(everywhere=True)(view)
 
     def _plain_steps(self) -> frozenset[str]:
         """The parts of training steps without rows in them: the first step may create state for
