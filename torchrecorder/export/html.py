@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 from importlib.resources import files
 from typing import Any, ClassVar
 
@@ -99,14 +100,16 @@ def page(data: dict[str, Any]) -> str:
     """The page that shows *data*."""
     scripts = [_lean(_asset(name)) for name in SCRIPTS]
     css = "".join(_lean(_asset(name)) for name in STYLES)
-    return _template().render(  # type: ignore[no-any-return]
-        name=printable(data["name"]),
-        theme=data["theme"],
-        csp=policy(scripts, css),
-        style=css,
-        scripts=scripts,
-        data=embedded(data),
-    )
+    theme = data["theme"]
+    values = {
+        "name": escape(printable(data["name"]), quote=False),
+        "theme": f' data-theme="{theme}"' if theme in ("light", "dark") else "",
+        "csp": policy(scripts, css),
+        "style": css,
+        "scripts": "".join(f"<script>{script}</script>\n" for script in scripts),
+        "data": embedded(data),
+    }
+    return re.sub(r"{{ (\w+) }}", lambda found: values[found[1]], _asset("template.html"))
 
 
 def embedded(data: dict[str, Any]) -> str:
@@ -152,10 +155,3 @@ def _lean(text: str) -> str:
 @lru_cache(maxsize=64)
 def _asset(name: str) -> str:
     return files("torchrecorder.export").joinpath("page", name).read_text(encoding="utf-8")
-
-
-@lru_cache(maxsize=1)
-def _template() -> Any:
-    from jinja2 import Environment
-
-    return Environment(autoescape=True, trim_blocks=True).from_string(_asset("template.html"))
