@@ -55,7 +55,7 @@ class ScopeNets:
         data: The numbers of tensors that carry data.
     """
 
-    __slots__ = ("children", "nets", "carried", "entries", "exits", "data")
+    __slots__ = ("children", "nets", "carried", "entries", "exits", "data", "_key")
 
     def __init__(
         self,
@@ -67,15 +67,19 @@ class ScopeNets:
         self.children: list[int] = []
         self.nets: dict[int, list[int]] = {}
         self.carried, self.entries, self.exits, self.data = carried, entries, exits, data
+        self._key: object = None
 
     def values(self) -> tuple[Carried, ...]:
         """The tensor of each net."""
         return tuple([self.carried[number] for number in self.nets])
 
     def key(self) -> object:
-        """A key that is equal for scopes with the same nets."""
-        data = tuple(map(self.data.__contains__, self.nets))
-        return tuple(map(tuple, self.nets.values())), data, len(self.entries), len(self.exits)
+        """A key that is equal for scopes with the same nets, when these are complete."""
+        if self._key is None:
+            nets, data = tuple(map(tuple, self.nets.values())), self.data.__contains__
+            ports = len(self.entries), len(self.exits)
+            self._key = nets, tuple(map(data, self.nets)), *ports
+        return self._key
 
     def joined(self) -> list[Net]:
         """The nets, as objects instead of numbers."""
