@@ -50,14 +50,19 @@ def render(
 
 def write(recording: RecordedRun, target: Path, chosen: Drawing) -> Path:
     """Write *recording* to *target* as *chosen*."""
-    assert chosen.exporter is not None
     with without_gc():
-        shown = chosen_view(recording, chosen)
-        if isinstance(chosen.exporter, Json):  # all of the recording, whatever the options select
-            shown = replace(shown, recording=recording)
-        content = chosen.exporter.export(shown, chosen.style)
+        content = _content(recording, chosen)
     write_file(target, content)
     return target
+
+
+def _content(recording: RecordedRun, chosen: Drawing) -> str | bytes:
+    """The content of the file; everything else that was made is gone when this returns."""
+    assert chosen.exporter is not None
+    shown = chosen_view(recording, chosen)
+    if isinstance(chosen.exporter, Json):  # all of the recording, whatever the options select
+        shown = replace(shown, recording=recording)
+    return chosen.exporter.export(shown, chosen.style)
 
 
 def show(

@@ -9,7 +9,7 @@ from tests.page.test_data import data_of
 from tests.figures import linear
 from tests.views.test_fold import stack
 from torchrecorder.export.explorer.data import page_data
-from torchrecorder.export.html import ESCAPES, embedded, policy
+from torchrecorder.export.html import ESCAPES, embedded, page, policy
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import make_view
@@ -46,6 +46,21 @@ def test_hostile_names_cannot_leave_their_script_element() -> None:
     text = embedded(data)
     assert not set(text) & ESCAPES.keys()
     assert json.loads(text)["name"] == HOSTILE
+
+
+def test_the_head_of_a_page_has_its_name_and_theme_and_nothing_else_of_the_run() -> None:
+    """A name is text, whatever is in it; the system of the reader chooses where no theme does."""
+    data = data_of(stack(2))
+    for name, title in (
+        (HOSTILE, "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;"),
+        ("{{ data }} & more", "{{ data }} &amp; more"),
+    ):
+        head = page({**data, "name": name}).partition("<style>")[0]
+        assert f"<title>{title}</title>" in head and HOSTILE not in head
+    for theme in ("auto", "light", "dark"):
+        head = page({**data, "theme": theme}).partition("<style>")[0]
+        assert (f'<html lang="en" data-theme="{theme}">' in head) == (theme != "auto")
+        assert ('<html lang="en">' in head) == (theme == "auto")
 
 
 def test_unprintable_names_are_replaced() -> None:

@@ -11,7 +11,10 @@ from torch import nn
 import torchrecorder
 from torchrecorder.recording import Recording
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.fold.equal import Equal
+from torchrecorder.views.fold.siblings import SiblingRows
+from torchrecorder.views.full_view import full_view
+from torchrecorder.views.pipeline import ViewOptions, make_view, plan
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Unfolded
 
@@ -106,3 +109,64 @@ def test_weights_that_a_loop_writes_in_a_region_begin_before_it() -> None:
     weights = [value.id for value in recording.values.values()
                if value.producer is None and value.names and value.names[0].startswith("mean.")]
     assert len(weights) == 2 and {view.boxes[weight].cluster for weight in weights} == {home}
+
+
+class Rounds(nn.Module):
+    """A layer, and a loop of operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.linear(x)
+        for _ in range(ROUNDS):
+            h = (h + x).tanh()
+        return h.relu()
+
+
+def stacked(stages: int, blocks: int) -> Recording:
+    """Stages of so many blocks with a loop in each, between two other layers."""
+    model = nn.Sequential(
+        nn.Linear(4, 4),
+        *(nn.Sequential(*(Rounds() for _ in range(blocks))) for _ in range(stages)),
+        nn.Linear(4, 2),
+    )
+    with torch.no_grad():
+        return torchrecorder.record(model, torch.rand(1, 4))
+
+
+def test_what_folds_in_the_first_of_equal_siblings_folds_in_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The others are not searched: three rows, however many siblings there are."""
+    recording = stacked(3, 5)
+    view = full_view(recording)
+    for step in plan(recording, ViewOptions(depth=9, fold=False)):
+        view = step(view)
+    searched: list[object] = []
+    split = Equal._split
+    monkeypatch.setattr(
+        Equal, "_split", lambda self, row: searched.append(row) or split(self, row)
+    )
+    rows = SiblingRows(view, False)
+    found = [*rows.every_group()]
+    assert len(searched) == 3
+    each = map(rows.groups, (None, *rows.view.clusters))
+    assert found == [group for groups in each for group in groups]
+    assert [*map(len, found)].count(ROUNDS) == 3 * 5 and len(found) == 1 + 3 + 3 * 5
+
+
+@pytest.mark.parametrize("similar", [False, True])
+@pytest.mark.parametrize("make", [stacked, trained])
+@pytest.mark.parametrize("options", [{}, {"depth": 1}, {"depth": 2}, {"max_boxes": 8}])
+def test_a_page_opens_at_first_what_the_figure_shows(
+    options: dict[str, int], make: Callable[..., Recording], similar: bool
+) -> None:
+    """Without its arrows, the view has the same boxes and clusters."""
+    recording = stacked(3, 5) if make is stacked else trained(torch.optim.SGD, momentum=0.9)
+    chosen = ViewOptions(fold="similar" if similar else True, **options)
+    figure, page = (make_view(recording, chosen, arrows=arrows) for arrows in (True, False))
+    assert page.clusters.keys() == figure.clusters.keys()
+    assert page.boxes.keys() == figure.boxes.keys() and figure.arrows
+    assert similar or not page.arrows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import prod
 
 from torchrecorder.annotations.amounts import exact, of_bytes
@@ -13,16 +13,17 @@ from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
 
 
-def stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
+def stored(recording: RecordedRun, role: Role) -> list[Value]:
     """The first values of parameters or buffers, without values of later writes.
 
     Flat parameters are left out: their numbers are those of their parts.
     """
     flat = frozenset(flat_parameters(recording).values())
-    for value in recording.values.values():
-        uninitialized = value.kind.startswith("Uninitialized")
-        if value.role is role and value.id not in flat and not uninitialized:
-            yield value
+    found = [value for value in recording.values.values() if value.role is role]
+    return [
+        value for value in found
+        if value.id not in flat and not value.kind.startswith("Uninitialized")
+    ]
 
 
 def _of_each(

@@ -101,9 +101,10 @@ class FlowClassifier:
     def _role(self, value: Value) -> Role | None:
         """The role of a parameter or buffer, also for a value that was written into one; else
         None."""
-        producer = self.view.recording.ops.get(value.producer) if value.producer else None
-        if producer is not None and value.id in producer.writes and value.storage in self._memory:
-            return self._memory[value.storage]
+        if value.producer is not None and value.storage in self._memory:
+            producer = self.view.recording.ops.get(value.producer)
+            if producer is not None and value.id in producer.writes:
+                return self._memory[value.storage]
         return self._stored.get(value.id)
 
     def step(self, box: str) -> ScopeId | None:
@@ -115,7 +116,7 @@ class FlowClassifier:
 
 def is_gradient(value: Value) -> bool:
     """Whether *value* is the gradient of a leaf that a backward pass of the run computed."""
-    return value.role is Role.INNER and names_gradient(value.names)
+    return bool(value.names) and value.role is Role.INNER and names_gradient(value.names)
 
 
 _MADE_BEFORE = frozenset((*KIND_OF_ROLE.values(), BoxKind.OUTPUT))

@@ -90,7 +90,7 @@ class _FullView:
         """Add the arrows into a box, and note the readers of values that no drawn op made."""
         values, ops = self.values, self.ops
         for name, value in slots:
-            value = self._behind_aliases(value, cluster)
+            value = self._behind_aliases(value, cluster) if self._aliases else value
             producer = values[value].producer
             if producer in ops:
                 in_module = cluster not in self.steps and value in self._updated
@@ -113,7 +113,8 @@ class _FullView:
     @cached_property
     def _aliases(self) -> dict[ValueId, Op]:
         """The aliases without a name, each with the op that is its first use."""
-        found = {op.outputs[0]: op for op in self.ops.values() if is_alias(op)}
+        passes = (op for op in self.ops.values() if op.kind is OpKind.PASS)
+        found = {op.outputs[0]: op for op in passes if is_alias(op)}
         return {value: op for value, op in found.items() if not self.values[value].names}
 
     def _outputs(self) -> Iterator[Box]:
@@ -364,11 +365,11 @@ class _FullView:
 
     def _made_by(self, op: Op) -> list[str]:
         """Values and grad nodes that belong to the op alone."""
-        values, stored = self.values, self.stored if op.writes else ()
+        values, stored, writes = self.values, self.stored, op.writes
         made: list[str] = [
             value
-            for value in dict.fromkeys(op.outputs)
-            if values[value].producer == op.id and not (value in op.writes and value in stored)
+            for value in (dict.fromkeys(op.outputs) if len(op.outputs) > 1 else op.outputs)
+            if values[value].producer == op.id and not (value in writes and value in stored)
         ]
         made += [grad.id for grad in self.owned.get(op.id, ())]
         return made

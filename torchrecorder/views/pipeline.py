@@ -214,8 +214,11 @@ class ViewOptions(Checked):
 
 
 @without_gc()
-def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> View:
-    """The view of *recording* for *options*.
+def make_view(
+    recording: RecordedRun, options: ViewOptions = ViewOptions(), *, arrows: bool = True
+) -> View:
+    """The view of *recording* for *options*. Its *arrows*, and what its boxes say about repeats,
+    may be left out: a page draws its `unfolded` view.
 
     Raises:
         InvalidArgument: *recording* is not a recording, or an option does not fit it.
@@ -232,34 +235,35 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
             view = Fold(similar=options.fold == "similar")(view)
         return replace(view, unfolded=partial(_unfolded_backward, part, options))
     start, quiet = full_view(part), find_quiet(part, options)
-    view = _steps(start, options, quiet)
+    view = _steps(start, options, quiet, arrows)
     return replace(view, unfolded=partial(_unfolded, start, options, quiet))
 
 
-def _steps(start: View, options: ViewOptions, quiet: IsUndrawn, *, fold: bool = True) -> View:
+def _steps(start: View, options: ViewOptions, quiet: IsUndrawn, arrows: bool) -> View:
     """The view for *options*, with fewer open scopes if repeats that do not fold make too many
-    boxes. Without *fold*, repeats are not folded."""
+    boxes."""
     recording = start.recording
+    through = partial(_through, start, options, quiet, arrows=arrows)
     choice = choice_of(recording, options, quiet)
-    view = _through(start, plan(recording, options, choice, quiet, fold=fold))
+    view = through(choice)
     if choice.plain is not None and _drawn(view) > options.max_boxes:
-        view = _through(start, plan(recording, options, choice.plain, quiet, fold=fold))
+        view = through(choice.plain)
     if options.depth is None and _drawn(view) > options.max_boxes * REFOLD_FACTOR:
         unfolded = choice_of(recording, replace(options, fold=False), quiet)
         choice = unfolded.plain or unfolded
-        less = _through(start, plan(recording, options, choice, quiet, fold=fold))
-        view = min(view, less, key=_drawn)
+        view = min(view, through(choice), key=_drawn)
         for depth in range(choice.depth + 1, max_depth(recording)):
-            deeper = plan(recording, options, replace(choice, depth=depth), quiet, fold=fold)
-            less = _through(start, deeper)
-            if _drawn(less) > options.max_boxes:
+            deeper = through(replace(choice, depth=depth))
+            if _drawn(deeper) > options.max_boxes:
                 break
-            view = less
+            view = deeper
     return view
 
 
-def _through(view: View, steps: Sequence[Step]) -> View:
-    for step in steps:
+def _through(
+    view: View, options: ViewOptions, quiet: IsUndrawn, choice: DepthChoice, **fold: bool
+) -> View:
+    for step in plan(view.recording, options, choice, quiet, **fold):
         view = step(view)
     return view
 
@@ -278,9 +282,8 @@ def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
 def _unfolded(start: View, options: ViewOptions, quiet: IsUndrawn) -> Unfolded:
     """Everything that can be opened in the view with these *options*; *start* is the view of the
     whole run."""
-    depth = max_depth(start.recording)
-    view = _steps(start, replace(options, depth=depth), quiet, fold=False)
-    view, groups, similar = _repeats(view, options)
+    choice = DepthChoice(max_depth(start.recording), frozenset())
+    view, groups, similar = _repeats(_through(start, options, quiet, choice, fold=False), options)
     whole_view, inside = joined_outputs(view, groups), members(view, members(start))
     if options.fold:
         whole_view = group_inputs(whole_view, {item for group in groups for item in group})
@@ -300,6 +303,7 @@ def plan(
     quiet: IsUndrawn | None = None,
     *,
     fold: bool = True,
+    arrows: bool = True,
 ) -> list[Step]:
     """The steps that make the view of *recording*, in order.
 
@@ -309,6 +313,7 @@ def plan(
         choice: The depth and closed scopes; by default chosen by size.
         quiet: The condition under which an op is not shown, if known.
         fold: Whether the last steps are there, which fold what *options* ask for.
+        arrows: Whether the arrows are needed when that is done.
     """
     quiet = quiet or find_quiet(recording, options)
     choice = choice or choice_of(recording, options, quiet)
@@ -329,7 +334,7 @@ def plan(
     if options.fold:
         steps.append(group_samples)
     if options.fold and fold:
-        steps += [Fold(similar=options.fold == "similar"), group_outputs, group_inputs]
+        steps += [Fold(options.fold == "similar", arrows), group_outputs, group_inputs]
     if options.tensors:
         steps.append(show_tensors)
     return steps

@@ -57,6 +57,7 @@ class TreeAppearance:
 
     Attributes:
         equal: For each place the first one that is equal to it, but for its title.
+        is_shared: Whether equal places share an appearance, and all lines look alike.
         flows: The kind of each arrow of the tree's view.
         updates: Buffers that no arrow of the view carries.
     """
@@ -69,16 +70,12 @@ class TreeAppearance:
         self.flows = FlowClassifier(tree.view).all()
         self.updates = hidden_updates(tree)
         self.equal = representatives(tree, self.style, self.flows, self._unused)
+        self.is_shared = not isinstance(self.equal, range)
         self.closed_boxes = tree.closed
         self.fold_boxes = {box.id: box for box in tree.folds()}
         self.captions = Captions(tree.view, self.style)
         self._sizes: dict[object, tuple[float, float]] = {}
         self._corners: dict[tuple[Text, ...], tuple[tuple[Text, ...], tuple[float, float]]] = {}
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether equal places share an appearance, and all lines look alike."""
-        return not isinstance(self.equal, range)
 
     @cached_property
     def opened(self) -> tuple[Figure, Figure]:
@@ -109,7 +106,7 @@ class TreeAppearance:
     def rounds(self) -> Mapping[int, str]:
         """The caption of the values that each loop passes to its next iteration, by its fold."""
         found: dict[int, list[Arrow]] = {}
-        known: dict[tuple[int, str, bool], bool] = {}
+        known, loops = set[tuple[int, str, bool]](), set[int]()
         recording = self.tree.view.recording
         called_again = any(len(module.calls) > 1 for module in recording.modules.values())
         may_loop = called_again or any(map(is_block, self.fold_boxes))
@@ -117,13 +114,15 @@ class TreeAppearance:
             if not is_run(recording, arrow.head):
                 continue
             found.setdefault(fold, []).append(arrow)
+            if fold in loops:
+                continue
             module = module_around(recording, arrow.head)
             key = fold, module.id if module is not None else "", arrow.head in recording.ops
             if key not in known:
+                known.add(key)
                 box = self.fold_boxes[self.tree.places[fold].id]
-                known[key] = runs_again(recording, box, arrow.head)
-        loops = sorted({fold for (fold, *_), again in known.items() if again})
-        return {fold: next_round(self.tree.view, found[fold]) for fold in loops}
+                loops.update([fold] if runs_again(recording, box, arrow.head) else ())
+        return {fold: next_round(self.tree.view, found[fold]) for fold in sorted(loops)}
 
     def _between_siblings(self) -> Iterator[tuple[int, Arrow]]:
         """Each arrow from one sibling of a fold to another, with the place of the fold."""

@@ -107,8 +107,8 @@ def _layout_items(tree: Tree, appearances: Sequence[Appearance]) -> list[Item]:
             str(number),
             place.parent,
             *appearance.size,
-            header=appearance.header_size if appearance.header else None,
-            first=place.id in boxes and boxes[place.id].kind is BoxKind.INPUT,
+            appearance.header_size if appearance.header else None,
+            place.id in boxes and boxes[place.id].kind is BoxKind.INPUT,
         )
         for number, (place, appearance) in enumerate(zip(tree.places, appearances))
     ]

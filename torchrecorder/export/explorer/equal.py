@@ -104,8 +104,8 @@ class _Keys:
         box = self.view.boxes.get(op.id)
         if box is not None and sum(map(self.recording.ops.__contains__, box.members)) > 1:
             return op.id  # it stands for other ops too
-        writes = op.writes
-        names = [self.recording.values[output].names for output in op.outputs]
+        values, writes = self.recording.values, op.writes
+        names = [found for output in op.outputs if (found := values[output].names)]
         return (
             op.kind, op.name, op.qualname, op.arguments, self._slots(op.inputs),
             tuple([(self._value(output), output in writes) for output in op.outputs]),

@@ -167,10 +167,10 @@ class _Places:
         """The sum for each place, from the sums of the places inside it."""
         found: NumberColumn = [None] * len(self.parents)
         innermost, owned, parents = self.innermost, self._owned, self.parents
-        for node, amount in numbers.items():
-            if node not in owned and node in innermost:
-                found[innermost[node]] = (found[innermost[node]] or 0) + amount
-        for place in reversed(range(len(found))):
+        apart = [node for node in numbers if node not in owned and node in innermost]
+        for node in apart:
+            found[innermost[node]] = (found[innermost[node]] or 0) + numbers[node]
+        for place in reversed(range(len(found))) if apart else ():
             inner, around = found[place], parents[place]
             if inner is not None and around >= 0:
                 found[around] = (found[around] or 0) + inner

@@ -55,7 +55,7 @@ class ScopeNets:
         data: The numbers of tensors that carry data.
     """
 
-    __slots__ = ("children", "nets", "carried", "entries", "exits", "data")
+    __slots__ = ("children", "nets", "carried", "entries", "exits", "data", "_key")
 
     def __init__(
         self,
@@ -67,15 +67,19 @@ class ScopeNets:
         self.children: list[int] = []
         self.nets: dict[int, list[int]] = {}
         self.carried, self.entries, self.exits, self.data = carried, entries, exits, data
+        self._key: object = None
 
     def values(self) -> tuple[Carried, ...]:
         """The tensor of each net."""
         return tuple([self.carried[number] for number in self.nets])
 
     def key(self) -> object:
-        """A key that is equal for scopes with the same nets."""
-        data = tuple(map(self.data.__contains__, self.nets))
-        return tuple(map(tuple, self.nets.values())), data, len(self.entries), len(self.exits)
+        """A key that is equal for scopes with the same nets, when these are complete."""
+        if self._key is None:
+            nets, data = tuple(map(tuple, self.nets.values())), self.data.__contains__
+            ports = len(self.entries), len(self.exits)
+            self._key = nets, tuple(map(data, self.nets)), *ports
+        return self._key
 
     def joined(self) -> list[Net]:
         """The nets, as objects instead of numbers."""
@@ -127,7 +131,7 @@ class _NetBuilder:
 
         A scope that already has a port for the tensor also has the sink.
         """
-        parent, depth, downs = self.parent, self.depth, []
+        parent, depth, downs, found = self.parent, self.depth, list[int](), self.found
         one, other, carried = link.tail, link.head, self._number((link.tail, link.value))
         bundles = dict(link.bundles) if link.bundles else {}
         if not link.side:
@@ -141,17 +145,21 @@ class _NetBuilder:
                 other = parent[other]
         source = self.place[one], _port(self.exit[one], carried)
         for item in (other, *reversed(downs)):
-            entries, ports = self.entry[item], self._ends(parent[item], carried, source)
+            entries, nets = self.entry[item], found[parent[item]].nets
             key: Hashable = (carried, copy) if copy and item == link.head else carried
+            if carried not in nets:
+                nets[carried] = [*source]
             if key not in entries:
-                ports += (self.place[item], _port(entries, key))
+                entries[key] = len(entries)
+                nets[carried] += (self.place[item], entries[key])
             source = OUTSIDE, entries[key]
 
     def _leave(self, item: int, carried: int, bundles: Mapping[int, str]) -> int:
         """Add an exit for a tensor from an item to the scope around it; return its tensor or bundle
         outside."""
         around = self.parent[item]
-        ends = self._ends(around, carried, (self.place[item], _port(self.exit[item], carried)))
+        nets, source = self.found[around].nets, _port(self.exit[item], carried)
+        ends = nets.setdefault(carried, [self.place[item], source])
         outer, exits = carried, self.exit[around]
         if around in bundles:
             outer = self._number((around, bundles[around]))
@@ -171,13 +179,6 @@ class _NetBuilder:
         if number == len(self.carried):
             self.carried.append(carried)
         return number
-
-    def _ends(self, scope: int, carried: int, source: tuple[int, int]) -> list[int]:
-        """The source and sinks of the net of a tensor in a scope."""
-        nets = self.found[scope].nets
-        if carried not in nets:
-            nets[carried] = [*source]
-        return nets[carried]
 
 
 def _port(ports: dict[_KeyT, int], key: _KeyT) -> int:

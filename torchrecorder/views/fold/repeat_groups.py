@@ -160,7 +160,7 @@ def in_order(
 ) -> Iterator[tuple[str, Cluster]]:
     """Clusters, those that are named in *first* before others, each after the one around it."""
     done: set[str] = set()
-    for start in (*first, *clusters):
+    for start in dict.fromkeys((*first, *clusters)):
         chain: list[str] = []
         around = start
         while around is not None and around not in done:

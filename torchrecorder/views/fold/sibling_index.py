@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.view import Arrow, Box, View
 
@@ -21,16 +22,18 @@ class SiblingIndex:
             **{box.id: box.cluster for box in view.boxes.values()},
         }
         self._children: dict[str | None, dict[str, None]] = {None: {}}
+        self._sources = {box.id: box for box in view.boxes.values() if box.kind in SOURCES}
         # Values that are only read have no position in the run order: they come last.
-        self._place(box for box in view.boxes.values() if box.kind not in SOURCES)
-        self._place(box for box in view.boxes.values() if box.kind in SOURCES)
+        self._place(box for box in view.boxes.values() if box.id not in self._sources)
+        self._place(self._sources.values())
 
     def _place(self, boxes: Iterable[Box]) -> None:
         """Put boxes into their clusters, and each cluster into its parent at its first box."""
         children = self._children
         for box in boxes:
             item, around = box.id, box.cluster
-            while around is not None and around not in children:
+            while around not in children:
+                assert around is not None
                 children[around] = {item: None}
                 item, around = around, self.parent[around]
             children[around][item] = None
@@ -42,22 +45,21 @@ class SiblingIndex:
 
     def siblings(self, cluster: str | None) -> list[str]:
         """The items that ran directly in a cluster, in order."""
-        return [item for item in self.children(cluster) if not self.is_source(item)]
-
-    def is_source(self, item: str) -> bool:
-        """Whether *item* is an input, parameter, buffer or constant."""
-        return item in self.view.boxes and self.view.boxes[item].kind in SOURCES
+        return [item for item in self.children(cluster) if item not in self._sources]
 
     @cached_property
     def order(self) -> Sequence[str]:
         """All clusters and boxes in run order, each cluster before its contents."""
         order: list[str] = []
-        waiting = [*reversed(self._children[None])]
+        children, waiting = self._children, [iter(self._children[None])]
         while waiting:
-            item = waiting.pop()
-            order.append(item)
-            if item in self._children:
-                waiting.extend(reversed(self._children[item]))
+            for item in waiting[-1]:
+                order.append(item)
+                if item in children:
+                    waiting.append(iter(children[item]))
+                    break
+            else:
+                waiting.pop()
         return order
 
     @cached_property
@@ -69,11 +71,10 @@ class SiblingIndex:
     def _ends(self) -> Mapping[str | None, int]:
         """The position after the last item in each cluster."""
         ends: dict[str | None, int] = {}
-        for position, item in enumerate(self.order, 1):
-            ends[self.parent[item]] = position
-        for cluster in reversed([item for item in self.order if item in ends]):
-            around = self.parent[cluster]
-            ends[around] = max(ends[around], ends[cluster])
+        clusters = [item for item in self.order if item in self._children]
+        for cluster in reversed(clusters):  # each before the one around it
+            last = next(reversed(self._children[cluster]))
+            ends[cluster] = ends[last] if last in ends else self.at[last] + 1
         return ends
 
     def span(self, item: str) -> range:
@@ -89,18 +90,16 @@ class SiblingIndex:
     @cached_property
     def leaving(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their tail."""
-        return self._by_end("tail") if self._before is None else self._before.leaving
+        if self._before is not None:
+            return self._before.leaving
+        return grouped((arrow.tail, arrow) for arrow in self.view.arrows)
 
     @cached_property
     def entering(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their head."""
-        return self._by_end("head") if self._before is None else self._before.entering
-
-    def _by_end(self, end: str) -> Mapping[str, Sequence[Arrow]]:
-        found: dict[str, list[Arrow]] = {}
-        for arrow in self.view.arrows:
-            found.setdefault(getattr(arrow, end), []).append(arrow)
-        return found
+        if self._before is not None:
+            return self._before.entering
+        return grouped((arrow.head, arrow) for arrow in self.view.arrows)
 
     def readers(
         self, row: Iterable[str], ignored: Callable[[Arrow], bool]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from torchrecorder.events import GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.fold.repeat_groups import with_block_clusters
+from torchrecorder.views.fold.repeat_groups import with_block_clusters, without_single_blocks
 from torchrecorder.views.fold.blocks import (
     MIN_BOXES_SAVED, is_block, loose_fold_key, loose_unit, min_repeats, unit_of,
 )  # fmt: skip
@@ -80,8 +81,48 @@ class SiblingRows:
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings that fold in any cluster, with their own inputs."""
-        found = map(self.groups, (None, *self.view.clusters))
-        return self.with_sources(chain.from_iterable(found), set())
+        inner: dict[str | None, list[tuple[str, ...]]] = {}
+        for group in self.first_groups(set()):
+            around = self.view.nesting.around(self.items.parent[group[0]])
+            inner.setdefault(next(filter(inner.__contains__, around), None), []).append(group)
+            inner[group[0]] = []
+        places = {around: place for place, around in enumerate((None, *self.view.clusters))}
+        found = sorted(
+            self._in_each(inner), key=lambda group: places[self.items.parent[group[0]]]
+        )
+        return self.with_sources(found, set())
+
+    def first_siblings(self) -> View:
+        """The view with the first siblings that fold, and without arrows."""
+        represented: set[str | None] = set()
+        kept = {item for group in self.first_groups(represented) for item in group}
+        boxes = {name: box for name, box in self.view.boxes.items() if name not in represented}
+        clusters = {
+            name: cluster for name, cluster in self.view.clusters.items()
+            if name not in represented
+        }
+        found = replace(self.view, boxes=boxes, clusters=clusters, arrows=())
+        return without_single_blocks(found, kept)
+
+    def first_groups(self, represented: set[str | None]) -> Iterator[tuple[str, ...]]:
+        """The siblings that fold, without those in siblings that an equal one represents, which are
+        added to *represented*."""
+        for around in (None, *self.view.clusters):
+            for group in self.groups(around) if around not in represented else ():
+                represented.update(chain.from_iterable(map(self.items.inside, group[1:])))
+                yield group
+
+    def _in_each(
+        self, inner: Mapping[str | None, Sequence[tuple[str, ...]]], home: str | None = None,
+        shift: int = 0,
+    ) -> Iterator[tuple[str, ...]]:
+        """The groups in *home*, and in each sibling of these groups: *inner* has those in the
+        first ones, which are *shift* places before those that are meant."""
+        order, at = self.items.order, self.items.at
+        for group in inner.get(home, ()):
+            yield tuple([order[at[item] + shift] for item in group])
+            for sibling in group if inner[group[0]] else ():
+                yield from self._in_each(inner, group[0], shift + at[sibling] - at[group[0]])
 
     def _parts_of_batches(self, around: str | None) -> Iterator[tuple[str, ...]]:
         """The siblings in a cluster that repeat with each micro-batch, and look the same."""
