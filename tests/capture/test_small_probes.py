@@ -209,11 +209,13 @@ def test_memory_behind_a_parameter_is_not_saved() -> None:
 
 
 def test_the_place_of_an_operation() -> None:
-    """Names from the outermost on, up to the first that is in a path."""
+    """Names from the outermost on, up to the first that has a path, or several."""
     around = [SimpleNamespace(path=path, name=name) for path, name in
               (("", "inner"), ("", "outer"), ("a.b", "b"), ("a", "a"))]  # fmt: skip
-    assert retained_tensors.op_place(around) == "a.b > outer > inner"  # type: ignore[arg-type]
-    assert retained_tensors.op_place([]) == ""
+    places: Any = retained_tensors.op_places
+    both = ["a.b > outer > inner", "c > outer > inner"]
+    assert places(around, lambda scope: ["a.b", "c"]) == both
+    assert places(around[:2], None) == ["outer > inner"] and places([], None) == [""]
 
 
 def test_a_histogram_of_one_number() -> None:

@@ -20,12 +20,14 @@ from torchrecorder.capture.probes import (
     communications, device, flops, probes, profiled, retained_tensors, saved, statistics,
     weights,
 )  # fmt: skip
+from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
     BYTES_PEAK, Allocation, GradEdge, Measured, Role, ScopeKind, Statistics,
 )  # fmt: skip
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.trace.slices import Kernel
 
 
@@ -180,7 +182,7 @@ def test_saved_tensors_that_cannot_be_read_are_lost(monkeypatch: pytest.MonkeyPa
 ])
 def test_numbers_of_a_result(choice: Any, paths: list[str], taken: bool) -> None:
     """Belong to the value as it was made: to no run of a node, and to none of its outputs."""
-    running: Any = SimpleNamespace(paths=lambda scope: paths)
+    running: Any = SimpleNamespace(all_paths=lambda scope: paths)
     tape: Any = Tape()
     made = statistics.StatisticsProbe(tape, running, Storages(), choice)
     made.op_made("o1", "mul", [("v1", torch.ones(2)), ("v2", torch.ones(3))])  # type: ignore
@@ -211,13 +213,21 @@ def test_weights_of_others_are_not_followed() -> None:
     assert followed.weights["weight"].update == pytest.approx(0.5)
 
 
+def a_call(parent: Any, path: str) -> Scope:
+    """The call of a module."""
+    number: Any = "s1"
+    return Scope(number, parent, 0, ScopeKind.MODULE, "Net", path, "Net", None, 0, None, False,
+                 (), (), None, False)
+
+
 def keeping(choice: Any) -> Any:
     """An instrument that keeps results."""
     autograd: Any = SimpleNamespace(
         values=SimpleNamespace(storages=Storages()),
         edge_behind=lambda tensor: GradEdge("g1", 0),  # type: ignore[arg-type]
     )
-    return retained_tensors.TensorKeeper(Tape(), autograd, choice)
+    running = RunningModules(Tape(), None)  # type: ignore[arg-type]
+    return retained_tensors.TensorKeeper(Tape(), autograd, running, choice)
 
 
 @pytest.mark.parametrize(("parent", "path", "kept"), [
@@ -227,7 +237,8 @@ def test_results_of_calls_that_are_kept(parent: Any, path: str, kept: list[str])
     """The outermost call by its name, others by their paths; regions have none."""
     for choice in (True, "*"):
         made = keeping(choice)
-        event = SimpleNamespace(parent=parent, path=path, name="Net")
+        event = a_call(parent, path)
+        made.running.tape.events.append(event)
         made.scope_left(SimpleNamespace(event=event), [("", torch.ones(1))])
         made.scope_left(SimpleNamespace(event=event), [])
         assert {name: len(calls) for name, calls in made._made.items()} == dict.fromkeys(kept, 1)

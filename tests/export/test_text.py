@@ -8,7 +8,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
+import torch
 
+import torchrecorder
 from tests.export.test_rows import rows
 from tests.figures import linear, network, regions
 from torchrecorder.annotations.annotation import Annotation
@@ -396,3 +398,20 @@ def test_roles_have_no_rows() -> None:
     recording = network()
     row = next(row for row in rows(recording, ops=True) if row.title == "linear()")
     assert {recording.values[ValueId(each)].role for each in row.inputs} == {Role.INPUT}
+
+
+def test_parameters_that_no_module_has_registered() -> None:
+    """They are counted on a line of their own, because an optimizer may not know them."""
+    class Holds(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) @ held[0]
+
+    held = [torch.nn.Parameter(torch.ones(3, 4))]
+    model = Holds(4, 3)
+    found = torchrecorder.record(model, torch.ones(1, 4))
+    own = sum(each.numel() for each in model.parameters())
+    assert total(found, "Params in no module") == "12"
+    assert total(found, "Total params") == str(own + 12)
+    for run in (torchrecorder.record(torch.nn.Linear(4, 3), torch.ones(1, 4)),
+                torchrecorder.record(lambda x: x @ held[0], torch.ones(1, 3))):
+        assert "no module" not in str(run.summary())

@@ -12,6 +12,7 @@ from tests.figures import network
 from tests.page.browser import Visit, Visiting
 from tests.page.test_layout import as_data, forest
 from tests.views.test_fold import stack
+from tests.views.test_similar import stages
 from torchrecorder.layout.layered import place, plan
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
@@ -308,6 +309,25 @@ def test_siblings_are_chosen_in_the_corner_of_the_fold(visit: Visiting) -> None:
     seen.page.locator("#panel select").select_option(label="All 6")
     shown = seen.page.evaluate("page.stage.picture().boxes.map(box => page.model.title(box.item))")
     assert sum(title.endswith(": Block") for title in shown) == 6
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR", "BT"])
+def test_the_corner_of_a_fold_stays_in_its_place(visit: Visiting, direction: str) -> None:
+    """Where another of its siblings, which has another size, is chosen."""
+    seen = visit(stages(1, 4), fold="similar", direction=direction)
+    fold = fold_of(seen)
+    first, other = seen.page.evaluate(f"page.model.children[{fold} + 1]")
+    places, sizes = [], set()
+    show = f"showSibling({fold}, "
+    for act in (f"{show}{first})", f"toggle({first})", f"{show}{other})", f"{show}{first})"):
+        seen.page.evaluate(f"page.actions.{act}")
+        *corner, width, height = seen.page.evaluate(
+            "(({ x, y, k }, box) => [(box.x - x) * k, (box.y - y) * k, box.w, box.h])"
+            f"(page.stage.view(), page.stage.frame({fold}))")
+        places.append(corner)
+        sizes.add((width, height))
+    assert len(sizes) == 3
+    assert places[2] == pytest.approx(places[1]) and places[3] == pytest.approx(places[1])
 
 
 def test_what_is_arranged_is_in_the_link(visit: Visiting) -> None:

@@ -64,6 +64,16 @@ def test_works_where_there_is_no_address_nor_storage(notebook: Opening) -> None:
     frame.locator("text=0: Linear").first.wait_for()
 
 
+def test_a_sandboxed_frame_can_copy(notebook: Opening) -> None:
+    """Without an error in the console."""
+    frame = _inside(notebook())
+    frame.evaluate("page.actions.select(page.model.find('body'))")
+    copy = frame.get_by_label("Copy the path")
+    copy.click()
+    path = "document.querySelector('[aria-label=\"Copy the path\"]')"
+    _until(frame, f"{path}.innerText === 'Copied' && document.activeElement === {path}")
+
+
 @pytest.mark.parametrize(
     ("body", "theme"),
     [

@@ -17,15 +17,18 @@ from tests.views.test_blocks import cell, loop
 from tests.views.test_similar import label, similar
 from torchrecorder.errors import DoesNotFit
 from torchrecorder.events import COMPILED_GRAPH, CompiledGraph, SourceLine
+from torchrecorder.export.explorer.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure
 from torchrecorder.style.hyperparameters import arguments
 from torchrecorder.style.paper import Paper
 from torchrecorder.style.renaming import called
 from torchrecorder.style.style import Style
-from torchrecorder.style.themes import THEMES
+from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import View
 
 
 @pytest.mark.parametrize(
@@ -357,3 +360,22 @@ def test_figures_do_not_change() -> None:
         for field in fields(part):  # type: ignore[arg-type]
             with pytest.raises(FrozenInstanceError):
                 setattr(part, field.name, None)
+
+
+def test_what_finishes_a_figure_gets_its_theme() -> None:
+    """A page has two: it is asked for both."""
+    asked: list[str] = []
+
+    class Finish:
+        def in_theme(self, theme: Theme) -> Finish:
+            asked.append(theme.name)
+            return self
+
+        def __call__(self, figure: Figure, view: View) -> Figure:
+            return figure
+
+    for theme in ("print", "dark"):
+        figure_of(network(), Style(theme=theme, finish=Finish()))  # type: ignore[arg-type]
+    assert asked == ["print", "dark"]
+    page_data(make_view(network(), ViewOptions()), Style(finish=Finish()))
+    assert {*asked[2:]} == {"light", "dark"}

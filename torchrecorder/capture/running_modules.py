@@ -7,6 +7,7 @@ the current thread runs, also during hooks of the user, and each node has the sc
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from torchrecorder.build import Event
 from torchrecorder.capture.hooks.backward import BackwardRuns
@@ -14,7 +15,8 @@ from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.scope import scopes_around
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GradEdge, GradId, ScopeId
-from torchrecorder.graph.nodes import GradNode, GradRun, Scope
+from torchrecorder.graph.call_paths import CallPaths
+from torchrecorder.graph.nodes import GradNode, GradRun, Module, Scope
 
 
 class RunningModules:
@@ -26,6 +28,7 @@ class RunningModules:
         self._read = 0
         self._reading = threading.RLock()
         self._entered: dict[ScopeId, Scope] = {}
+        self._call_paths = CallPaths()
         self._homes: dict[GradId, ScopeId | None] = {}
         self._next: dict[GradId, tuple[GradEdge | None, ...]] = {}
         self._feeders: dict[GradId, ScopeId | None] = {}  # scope of a node before it
@@ -52,6 +55,14 @@ class RunningModules:
         """Paths of the scopes in which the forward of the node *grad* ran, outermost first."""
         return self.paths(self.home(grad))
 
+    def paths_of_call(self, call: Scope) -> Sequence[str]:
+        """The paths of *call*, several if its module is shared; none for a region without a path.
+        """
+        self._catch_up()
+        if call.path:
+            return self._call_paths[call.id]
+        return (call.name,) if call.parent is None and call.name else ()
+
     def home(self, grad: GradId | None) -> ScopeId | None:
         """The scope in which the forward of the node *grad* ran; if unknown, that of a node before
         it in backward."""
@@ -63,13 +74,17 @@ class RunningModules:
 
     def paths(self, scope: ScopeId | None) -> tuple[str, ...]:
         """Paths of *scope* and the modules around it, outermost first."""
+        return tuple([path for path, *_ in reversed(self._paths_around(scope))])
+
+    def all_paths(self, scope: ScopeId | None) -> list[str]:
+        """All paths of *scope* and of the modules around it, also those of shared modules."""
+        return [path for paths in self._paths_around(scope) for path in paths]
+
+    def _paths_around(self, scope: ScopeId | None) -> list[Sequence[str]]:
+        """The paths of *scope*, and of each of the modules around it, innermost first."""
         self._catch_up()
-        found: list[str] = []
-        for event in scopes_around(self._entered, scope):
-            path = event.path or ("" if event.parent is not None else event.name)
-            if path:
-                found.append(path)
-        return tuple(reversed(found))
+        found = map(self.paths_of_call, scopes_around(self._entered, scope))
+        return [paths for paths in found if paths]
 
     def _catch_up(self) -> None:
         """Read the events since the last call."""
@@ -80,6 +95,8 @@ class RunningModules:
                 self._read += 1
 
     def _take(self, event: Event) -> None:
+        if isinstance(event, (Module, Scope)):
+            self._call_paths.add(event)
         if isinstance(event, Scope):
             self._entered[event.id] = event
         elif isinstance(event, GradNode):

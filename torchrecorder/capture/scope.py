@@ -59,6 +59,18 @@ def chooses(choice: Choice, paths: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(path, pattern) for path in paths for pattern in patterns)
 
 
+def chosen(choice: Choice, paths: Sequence[str]) -> Sequence[str]:
+    """Those of the *paths* of one call by which *choice* includes it: the first one, unless only
+    others match a pattern."""
+    if isinstance(choice, bool):
+        return paths[:1] if choice else ()
+    found: dict[str, None] = {}
+    for pattern in patterns_of(choice):
+        fitting = [path for path in paths if fnmatch.fnmatchcase(path, pattern)]
+        found.update(dict.fromkeys(fitting[:1] if fitting[:1] == [*paths[:1]] else fitting))
+    return list(found)
+
+
 def patterns_of(choice: Choice) -> Sequence[str]:
     """The patterns in *choice*; empty for True and False."""
     if isinstance(choice, bool):

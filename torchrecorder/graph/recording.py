@@ -19,6 +19,7 @@ from torchrecorder.events import (
     GradId, GradSwitch, GraphBreak, ModuleId, NodeId, OpId, ParameterPart, Rank, Role, ScopeId,
     ScopeKind, Shard, Slot, Statistics, ValueId,
 )
+from torchrecorder.graph.call_paths import CallPaths
 from torchrecorder.graph.data_flow import side_values
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
@@ -214,6 +215,11 @@ class RecordedRun:
         )
 
     @cached_property
+    def call_paths(self) -> CallPaths:
+        """The dotted paths of each scope; a call of a shared module may have several."""
+        return CallPaths((*self.modules.values(), *self.scopes.values()))
+
+    @cached_property
     def structures(self) -> Mapping[ScopeId, str]:
         """A digest of the structure of each scope; settings of inactive dropouts and of operations
         in steps of optimizers do not count."""
@@ -234,8 +240,7 @@ class RecordedRun:
     def consumers(self) -> Mapping[ValueId, tuple[OpId, ...]]:
         """The ops that read each value, once per argument, in run order."""
         read = ((slot.value, op.id) for op in self.ops.values() for slot in op.inputs)
-        readers = grouped(read).items()
-        return MappingProxyType({value: tuple(ops) for value, ops in readers})
+        return MappingProxyType({value: tuple(ops) for value, ops in grouped(read).items()})
 
     @cached_property
     def stored(self) -> Mapping[ValueId, Role]:
@@ -256,9 +261,8 @@ class RecordedRun:
     @cached_property
     def transparent(self) -> frozenset[ScopeId]:
         """The checkpoints in other scopes, which open together with these: no level of a model."""
-        scopes = self.scopes.values()
-        found = (one.id for one in scopes if one.kind is ScopeKind.CHECKPOINT and one.parent)
-        return frozenset(found)
+        scopes, kind = self.scopes.values(), ScopeKind.CHECKPOINT
+        return frozenset(scope.id for scope in scopes if scope.kind is kind and scope.parent)
 
     @cached_property
     def data_loaders(self) -> DataLoaders:
@@ -293,11 +297,8 @@ class RecordedRun:
     @cached_property
     def owned(self) -> Mapping[OpId, tuple[GradNode, ...]]:
         """The grad nodes that each op created, in the order of creation."""
-        owned: dict[OpId, list[GradNode]] = {}
-        for grad in self.grad_nodes.values():
-            if grad.owner is not None:
-                owned.setdefault(grad.owner, []).append(grad)
-        return MappingProxyType({op: tuple(grads) for op, grads in owned.items()})
+        made = ((grad.owner, grad) for grad in self.grad_nodes.values() if grad.owner is not None)
+        return MappingProxyType({op: tuple(grads) for op, grads in grouped(made).items()})
 
     @property
     def activations(self) -> Tensors:
@@ -348,10 +349,9 @@ class RecordedRun:
             raise NotThere(f"no grad node has the id {shown(grad)}: Recording.grad_nodes has all")
         if self.kept.replay is None:
             raise NotKept(
-                "this recording has no autograd graph to replay. Use record(model, x, "
-                "backward=True, replay=True), or Recorder(model, replay=True) with "
-                "loss.backward(retain_graph=True). A recording that was loaded or copied cannot "
-                "be replayed"
+                "this recording has no autograd graph to replay. Use record(model, x, backward="
+                "True, replay=True), or Recorder(model, replay=True) with loss.backward("
+                "retain_graph=True). A recording that was loaded or copied cannot be replayed"
             )
         return self.kept.replay
 

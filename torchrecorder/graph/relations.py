@@ -151,12 +151,3 @@ class Boundaries:
     def outputs(self, scope: ScopeId) -> tuple[Slot, ...]:
         """The values of its ops that are read outside, in the order in which they are read."""
         return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))
-
-
-def first_path(modules: Iterable[Module], path: str) -> str | None:
-    """*path*, of a shared module or inside one, with the first path of that module, which the names
-    of its submodules and weights begin with; None for other paths."""
-    firsts = {name: module.names[0] for module in modules for name in module.names[1:]}
-    shared = [name for name in firsts if f"{path}.".startswith(f"{name}.")]
-    longest = max(shared, key=len, default=None)
-    return None if longest is None else firsts[longest] + path.removeprefix(longest)

@@ -14,7 +14,6 @@ from torchrecorder.events import CALLED, FunctionCall, OpId, SourceLine
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import first_path
 
 NamedPart = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
 FoundT = TypeVar("FoundT", Module, Scope, Op, Value, GradNode, FunctionCall)
@@ -88,18 +87,15 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
         yield [scope for scope in recording.scopes.values() if _is_at(scope.source, line)]
         return
     ends = _names_of_ends(recording)
-    yield _named(recording.modules.values(), lambda item: item.names, what)
-    yield _named(recording.scopes.values(), lambda item: (item.path,), what)
-    values = recording.values.values()
-    yield _named(values, lambda item: (*item.names, *ends.get(item.id, ())), what)
+    paths, values = recording.call_paths, recording.values.values()
+    yield _named(recording.modules.values(), lambda item: paths.known(item.names), what)
+    yield _named(recording.scopes.values(), lambda item: paths[item.id], what)
+    yield _named(values, lambda item: (*paths.known(item.names), *ends.get(item.id, ())), what)
     yield _named(recording.ops.values(), lambda item: _names_of_op(recording, item), what)
     yield _named(recording.modules.values(), lambda item: (item.cls, item.qualname), what)
     yield _named(recording.scopes.values(), _classes, what)
     yield _named(recording.function_calls.values(), _function_names, what)
     yield _named(recording.grad_nodes.values(), lambda item: (item.name,), what)
-    first = first_path(recording.modules.values(), what)
-    if first is not None:
-        yield from _by_kind(recording, first)
 
 
 def _named(

@@ -20,7 +20,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names
-from torchrecorder.graph.relations import first_path, ops_inside, scopes_inside
+from torchrecorder.graph.relations import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -75,9 +75,8 @@ class Focus:
 def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
     """The outermost scopes whose path, or else class, matches *pattern*; raises if none does."""
     scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
-    found = [scope for scope in scopes if fnmatchcase(scope.path, pattern)]
-    first = first_path(recording.modules.values(), pattern)
-    found = found or [scope for scope in scopes if scope.path == first]
+    paths = recording.call_paths
+    found = [one for one in scopes if any(fnmatchcase(path, pattern) for path in paths[one.id])]
     found = found or [scope for scope in scopes if fnmatchcase(scope.cls, pattern)]
     if not found:
         raise InvalidArgument(advice("module", pattern, (scope.path for scope in scopes)))
@@ -159,7 +158,8 @@ def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
 def _named(recording: RecordedRun, name: str) -> list[ValueId]:
     """Inputs, outputs, parameters and buffers with this name."""
     found = [value for _, value, names in end_names(recording) if name in names]
-    stored = [value.id for value in recording.values.values() if name in value.names]
+    known, values = recording.call_paths.known, recording.values.values()
+    stored = [value.id for value in values if name in known(value.names)]
     return list(dict.fromkeys([*found, *stored]))
 
 

@@ -87,18 +87,22 @@ def patterns(members: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(text for text in (str(item).strip() for item in given) if text)
 
 
-def _path(recording: RecordedRun, item: Scope | Op) -> str:
-    """The path of *item* for patterns; for an op, the path of its scope and its name."""
+def _paths(recording: RecordedRun, item: Scope | Op) -> Sequence[str]:
+    """The paths of *item* for patterns; for an op, those of its scope, each with its name."""
     if isinstance(item, Scope):
-        return item.path
-    around = (recording.scopes[inner].path for inner in recording.within(item.scope))
-    path = next(around, "")
-    return f"{path}.{item.name}" if path else item.name
+        return recording.call_paths[item.id]
+    around = recording.call_paths[item.scope] if item.scope is not None else ("",)
+    return [f"{path}.{item.name}" if path else item.name for path in around]
+
+
+def _path(recording: RecordedRun, item: Scope | Op) -> str:
+    return _paths(recording, item)[0]
 
 
 def _fitting(recording: RecordedRun, item: Scope | Op, wanted: NamePatterns) -> list[str]:
     """The patterns that *item* matches, and its id if it is wanted."""
-    found = wanted.fitting(_path(recording, item))
+    paths = _paths(recording, item)
+    found = list(dict.fromkeys(chain.from_iterable(map(wanted.fitting, paths))))
     return [*found, item.id] if item.id in wanted else found
 
 
@@ -130,10 +134,12 @@ def _by_parent(
 
 def _weights(recording: RecordedRun, pattern: str) -> list[Value]:
     """The parameters and buffers that match *pattern*."""
+    known = recording.call_paths.known
     return [
         value
         for value in recording.values.values()
-        if value.role in NOT_INPUTS and any(fnmatchcase(name, pattern) for name in value.names)
+        if value.role in NOT_INPUTS
+        and any(fnmatchcase(name, pattern) for name in known(value.names))
     ]
 
 

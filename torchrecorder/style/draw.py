@@ -169,7 +169,8 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
 
 def finished(figure: Figure, view: View, style: Style) -> Figure:
     """*figure* after the ``finish`` of *style*."""
-    done = figure if style.finish is None else style.finish(figure, view)
+    finish = style.in_theme(style.theme).finish
+    done = figure if finish is None else finish(figure, view)
     if not isinstance(done, Figure):
         raise InvalidArgument(f"finish must give a Figure, not {shown(done)}")
     return done

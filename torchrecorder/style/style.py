@@ -232,7 +232,8 @@ class Style(Checked):
         factory=dict,
     )
     finish: Callable[[Figure, View], Figure] | None = option(
-        "A function that gets the finished figure and the view, and returns the final figure.",
+        "A function that gets the finished figure and the view, and returns the final figure. If "
+        "it has a method ``in_theme``, this is called with the theme, and returns the function.",
         CALLABLE.or_none(), default=None,
     )
 

@@ -91,8 +91,8 @@ class NamedScopes:
 
     def scopes(self, recording: RecordedRun) -> frozenset[str]:
         """The scopes of *recording* with these names."""
-        scopes = recording.scopes.values() if self.patterns else ()
-        return frozenset(one.id for one in scopes if any(map(self._fits, _called(one))))
+        called = _called(recording) if self.patterns else ()
+        return frozenset(scope.id for scope, names in called if any(map(self._fits, names)))
 
     def check(self, option: str, run: RecordedRun, part: RecordedRun) -> None:
         """Warn about patterns of an *option* that match nothing in *run*, nor in the *part* of it
@@ -103,8 +103,8 @@ class NamedScopes:
         warn_unmatched(option, self.patterns, [*names, *filter(None, map(_own_name, names))])
 
     def _names_in(self, recording: RecordedRun) -> Iterator[str]:
-        for scope in recording.scopes.values():
-            yield from _called(scope)
+        for _, names in _called(recording):
+            yield from names
 
     def _fits(self, name: str) -> bool:
         return _own_name(name) in self._tried or self._tried.fit(name)
@@ -120,11 +120,12 @@ def _own_name(path: str) -> str:
     return "" if name.isdigit() else name
 
 
-def _called(scope: Scope) -> Iterator[str]:
-    """The names of a scope: path, class, and for regions ``optimizer`` and ``optimizer Adam``."""
-    yield from (scope.path, scope.cls)
-    if scope.kind not in CALLED:
-        yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
+def _called(recording: RecordedRun) -> Iterator[tuple[Scope, list[str]]]:
+    """Each scope with its names: paths, class, for regions ``optimizer`` and ``optimizer Adam``."""
+    for scope in recording.scopes.values():
+        kind = scope.kind.value
+        region = () if scope.kind in CALLED else (kind, f"{kind} {scope.cls}")
+        yield scope, [*recording.call_paths[scope.id], scope.cls, *region]
 
 
 class HideNamed(NamedScopes):
@@ -155,7 +156,8 @@ def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
     for box, _, names in end_names(recording):
         yield from ((box, name) for name in names)
     for value in recording.values.values():
-        yield from ((value.id, name) for name in value.names if value.role in STORED)
+        if value.role in STORED:
+            yield from ((value.id, name) for name in recording.call_paths.known(value.names))
 
 
 def _without_idle_constants(before: View, view: View) -> View:

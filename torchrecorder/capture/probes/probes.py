@@ -13,11 +13,12 @@ from torchrecorder.capture.internals import processes
 from torchrecorder.capture.internals.access import when_cuda_begins
 from torchrecorder.capture.probes.device import DeviceProbe
 from torchrecorder.capture.probes.profiled import PROFILER, ProfilerRanges
-from torchrecorder.capture.probes.retained_tensors import ReplayProbe, TensorKeeper, op_place
+from torchrecorder.capture.probes.retained_tensors import ReplayProbe, TensorKeeper, op_places
 from torchrecorder.capture.probes.statistics import StatisticsProbe
 from torchrecorder.capture.scope import Choice, patterns_of, scopes_around
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
-from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.call_paths import CallPaths
+from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.retained_tensors import Kept
 
 if TYPE_CHECKING:
@@ -76,13 +77,18 @@ class Probes:
             return
         events = list(events)
         entered = {event.id: event for event in events if isinstance(event, Scope)}
-        scopes = [item.path or item.name for item in entered.values()]
+        modules = [event for event in events if isinstance(event, Module)]
+        paths = CallPaths((*modules, *entered.values()))
+        scopes = [path or item.name for item in entered.values() for path in paths[item.id]]
         warn_unmatched("stats", patterns_of(self.stats), scopes)
         if patterns := patterns_of(self.keep):
             ops = [
-                f"{op_place(scopes_around(entered, event.scope))}: {event.name}"
+                f"{place}: {event.name}"
                 for event in events
                 if isinstance(event, Op)
+                for place in op_places(
+                    scopes_around(entered, event.scope), lambda scope: paths[scope.id]
+                )
             ]
             warn_unmatched("keep", patterns, [*scopes, *ops])
 
@@ -99,7 +105,7 @@ class Probes:
             storages = backward.autograd.values.storages
             tape.observers.append(StatisticsProbe(tape, running, storages, self.stats))
         if self.keep:
-            started.tensors = TensorKeeper(tape, backward.autograd, self.keep)
+            started.tensors = TensorKeeper(tape, backward.autograd, running, self.keep)
             tape.observers.append(started.tensors)
         if self.replay:
             started.nodes = ReplayProbe()

@@ -7,7 +7,7 @@ collective is copied after the program has waited for it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,8 +16,9 @@ from torch.autograd.function import BackwardCFunction
 
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
+from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.scope import (
-    Choice, Gradients, Observer, OpenScope, chooses, patterns_of,
+    Choice, Gradients, Observer, OpenScope, chosen, patterns_of,
 )
 from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tape import Tape
@@ -36,9 +37,12 @@ _CallTensors = dict[str, Any]
 class TensorKeeper(Observer):
     """Keeps copies of outputs, and of their gradients, for chosen scopes and operations."""
 
-    def __init__(self, tape: Tape, autograd: AutogradWalk, choice: Choice) -> None:
+    def __init__(
+        self, tape: Tape, autograd: AutogradWalk, running: RunningModules, choice: Choice
+    ) -> None:
         self.tape = tape
         self.autograd = autograd
+        self.running = running
         self.choice = choice
         self.ops = [item for item in patterns_of(choice) if ": " in item]  # "layer1.0: relu"
         self._made: dict[str, list[_CallTensors]] = {}
@@ -47,28 +51,31 @@ class TensorKeeper(Observer):
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
         """Copy the outputs, and store the autograd nodes that receive their gradients."""
-        path = scope.event.path or ("" if scope.event.parent is not None else scope.event.name)
-        if not outputs or not path or not chooses(self.choice, [path]):
-            return
-        self._keep(path, outputs)
+        if outputs:
+            self._keep(chosen(self.choice, self.running.paths_of_call(scope.event)), outputs)
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         """Copy the results of a chosen operation."""
         if self.ops and made:
-            place = op_place([item.event for item in reversed(self.tape.stack)])
-            if chooses(self.ops, [f"{place}: {name}"]):
-                several = len(made) > 1
-                given = [(str(at) if several else "", item) for at, (_, item) in enumerate(made)]
-                self._keep(f"{place}: {name}" if place else name, given)
+            around = [item.event for item in reversed(self.tape.stack)]
+            places = op_places(around, self.running.paths_of_call)
+            paths = chosen(self.ops, [f"{place}: {name}" for place in places])
+            several = len(made) > 1
+            given = [(str(at) if several else "", item) for at, (_, item) in enumerate(made)]
+            self._keep([path if places[0] else name for path in paths], given)
 
-    def _keep(self, path: str, outputs: list[tuple[str, Tensor]]) -> None:
+    def _keep(self, paths: Sequence[str], outputs: list[tuple[str, Tensor]]) -> None:
+        """Copy *outputs*, to find them by each of these *paths*."""
+        if not paths:
+            return
         made: _CallTensors = {name: None for name, _ in outputs}
         for name, tensor in outputs:
             copy = functools.partial(_copy_into, made, name, None)
             self.autograd.values.storages.when_arrived(tensor, copy)
         flowed: _CallTensors = {name: None for name, _ in outputs}
-        self._made.setdefault(path, []).append(made)
-        self._flowed.setdefault(path, []).append(flowed)
+        for path in paths:
+            self._made.setdefault(path, []).append(made)
+            self._flowed.setdefault(path, []).append(flowed)
         for name, tensor in outputs:
             edge = self.autograd.edge_behind(innermost(tensor))
             if edge is not None:
@@ -117,14 +124,15 @@ def _copied(tensor: Tensor) -> Tensor:
     return tensor.detach().clone()
 
 
-def op_place(around: Iterable[Scope]) -> str:
-    """The path of an operation as in `Recording.top`; *around*: its scopes, innermost first."""
-    names: list[str] = []
+def op_places(around: Iterable[Scope], paths: Callable[[Scope], Sequence[str]]) -> list[str]:
+    """The paths of an operation, the first as in `Recording.top`; *around*: its scopes, innermost
+    first."""
+    inner: list[str] = []
     for scope in around:
-        names.append(scope.path or scope.name)
         if scope.path:
-            break
-    return " > ".join(reversed(names))
+            return [" > ".join((path, *reversed(inner))) for path in paths(scope)]
+        inner.append(scope.name)
+    return [" > ".join(reversed(inner))]
 
 
 def _single(found: dict[str, list[_CallTensors]]) -> dict[str, list[Any]]:

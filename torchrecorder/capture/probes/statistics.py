@@ -41,7 +41,7 @@ class StatisticsProbe(Observer):
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         self._made_bad = False
-        if self.choice is True or chooses(self.choice, self.running.paths(self.tape.scope)):
+        if self.choice is True or chooses(self.choice, self.running.all_paths(self.tape.scope)):
             for value, tensor in made:
                 take = functools.partial(self._take, value, 0, -1)
                 self.storages.when_arrived(tensor, take)
@@ -52,7 +52,8 @@ class StatisticsProbe(Observer):
                 self._take(value, 0, -1, tensor)
 
     def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
-        if self.choice is True or chooses(self.choice, self.running.paths_of(grad)):
+        running = self.running
+        if self.choice is True or chooses(self.choice, running.all_paths(running.home(grad))):
             for index, tensor in enumerate(given):
                 if isinstance(tensor, Tensor):
                     take = functools.partial(self._take, grad, index, run)

@@ -53,7 +53,7 @@ const createActions = (model, types, state, stage, swatch) => {
   function showSibling(fold, member) {
     const now = state.get(), next = { ...now, ...openItems.exchanged(model, now, fold, member) };
     next.open = new Set([...next.open, fold]);
-    state.set(next, { anchor: fold });
+    state.set(next, { anchor: fold, corner: true });
   }
 
   // The innermost fold that is or contains `item`; -1 if there is none.
@@ -128,26 +128,25 @@ const createActions = (model, types, state, stage, swatch) => {
   const toggleTheme = () => state.set({ theme: isDark(state.get().theme) ? "light" : "dark" });
 
   async function copy(text, button) {
-    let done = true;
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      done = copyBySelection(text);
-    }
+    const done = copyBySelection(text) || await copyByClipboard(text);
     button.textContent = done ? "Copied" : "Cannot copy here";
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   }
 
-  // Copies without the clipboard API, which scripts cannot use in files and frames.
+  // Copies without the clipboard API: browsers log an error if a script uses it in a frame.
   function copyBySelection(text) {
-    const field = createElement("textarea");
+    const field = createElement("textarea"), focused = document.activeElement;
     field.value = text;
     document.body.append(field);
     field.select();
     const done = document.execCommand("copy");
     field.remove();
+    focused?.focus({ preventScroll: true });
     return done;
   }
+
+  const copyByClipboard = text =>
+    navigator.clipboard?.writeText(text).then(() => true, () => false) ?? false;
 
   const actions = {
     select, selectTensor, clearSelection, toggle, goTo, selectParent, escape, toggleTheme, copy,

@@ -116,8 +116,10 @@ const createStage = (host, model, state, currentStyling) => {
       const box = motion.index(next).get(details.show);
       animateTo(next, box ? readableView(box, details.zoom) : view, LONG_DURATION);
     } else if (details.view) animateTo(next, details.view, LONG_DURATION);
-    else if (details.anchor >= 0) animateTo(next, anchoredView(next, details.anchor, details.at));
-    else if (details.keep) animateTo(next, anchoredView(next, ...boxInMiddle()));
+    else if (details.anchor >= 0) {
+      const { anchor, at, corner } = details;
+      animateTo(next, anchoredView(next, anchor, at, corner));
+    } else if (details.keep) animateTo(next, anchoredView(next, ...boxInMiddle()));
     else if (details.turn) animateTo(next, turnedView(next), LONG_DURATION);
     else animateTo(next, overview(next), LONG_DURATION);
   }
@@ -146,12 +148,12 @@ const createStage = (host, model, state, currentStyling) => {
     return camera.revealing(middle, box, freeSize(), direction());
   }
 
-  // The view of the picture `next` in which a box stays in its place, or at the pixel `at`; what an
-  // opened box has in it is made visible.
-  function anchoredView(next, item, at) {
+  // The view of the picture `next` in which a box stays at the pixel `at`, or the middle of its edge
+  // or its corner in its place; what an opened box has in it is made visible.
+  function anchoredView(next, item, at, corner = false) {
     const before = frame(item), after = motion.index(next).get(item);
     if (!before || !after) return view;
-    const [px, py] = at ?? camera.toScreen(view, before.x + before.w / 2, before.y);
+    const [px, py] = at ?? camera.toScreen(view, before.x + (corner ? 0 : before.w / 2), before.y);
     const goal = motion.anchored(view, before, after, px, py, isHorizontal(direction()));
     if (after.open) return camera.revealing(goal, after, freeSize(), direction());
     return at ? goal : camera.showing(goal, after, freeSize());

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Union
 
 from torchrecorder.annotations import nan_origin
 from torchrecorder.annotations.amounts import exact, of_bytes
-from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.annotation import Annotation, Numbers
 from torchrecorder.annotations.compiled import COMPILED, graphs_among
 from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.scope_members import ScopeMembers
@@ -189,12 +189,14 @@ class _Filler:
 
 
 def _totals(recording: RecordedRun) -> Iterator[str]:
-    weights = PARAMETERS.on(recording).total()
+    parameters = PARAMETERS.on(recording)
+    weights, loose = parameters.total(), _in_no_module(parameters)
     trained = TRAINABLE.on(recording).total()
     buffers = BUFFER_BYTES.on(recording).total()
     taken = dict.fromkeys(slot.value for slot in recording.inputs)
     texts = {
         "Total params": exact(weights),
+        **({"Params in no module": exact(loose)} if loose else {}),
         "Trainable params": exact(trained),
         "Non-trainable params": exact(weights - trained),
         "Input size": of_bytes(sum(recording.values[item].bytes for item in taken)),
@@ -205,6 +207,16 @@ def _totals(recording: RecordedRun) -> Iterator[str]:
     names, numbers = max(map(len, texts)), max(map(len, texts.values()))
     for name, number in texts.items():
         yield f"{name:<{names}}  {number:>{numbers}}"
+
+
+def _in_no_module(parameters: Numbers) -> float:
+    """The number of parameters that a recorded model uses and none of its modules has registered,
+    such as those in a list: an optimizer of ``model.parameters()`` does not update them."""
+    owned = parameters.owned
+    if all(module.apart for module in owned.recording.modules.values()):
+        return 0
+    parts = {value for part in owned.recording.parameter_parts for value in part}
+    return sum(parameters.by_node.get(value, 0) for value in owned.loose - parts)
 
 
 def _forward_bytes(recording: RecordedRun) -> float:
