@@ -236,13 +236,16 @@ def test_a_gradient_that_the_program_assigns_is_that_of_the_leaf(given: str) -> 
 
 
 def test_what_is_no_new_gradient_is_no_operation() -> None:
-    """None, the gradient itself, and one of a wrong shape."""
+    """None, the gradient itself, also after an update of the weight, and one of a wrong shape."""
     net = nn.Linear(3, 1)
     with torchrecorder.Recorder(net) as recorder:
         net(torch.ones(2, 3)).sum().backward()
+        net.weight.grad = net.weight.grad
+        with torch.no_grad():
+            net.weight.sub_(net.weight.grad)
         net.weight.grad = net.weight.grad
         net.bias.grad = None
         with contextlib.suppress(RuntimeError):
             net.bias.grad = torch.ones(7)
     names = [op.name for op in recorder.recording.ops.values() if not op.failed]
-    assert names == ["ones", "linear", "sum", "backward", "ones"]
+    assert names == ["ones", "linear", "sum", "backward", "sub_", "ones"]

@@ -82,6 +82,21 @@ def test_a_call_has_all_parts(run: Any, used: str) -> None:
         assert set(made) <= ends | {run.op for run in recording.backward_runs}
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_parts_are_in_the_module_whose_forward_runs(packed: bool) -> None:
+    """Also where the modules around it only return its generator, alone or in a tuple."""
+    def handed_on(model: Model, x: Tensor) -> Any:
+        return (model.g(x),) if packed else model.g(x)
+
+    model = Model(handed_on)
+    with torchrecorder.Recorder(model) as recorder:
+        result = model(X)
+        assert len([*(result[0] if packed else result)]) == 2
+    (scope,) = (one for one in recorder.recording.scopes.values() if one.path == "g")
+    inside = [item.name for item in recorder.recording.children[scope.id]]
+    assert inside == ["a", "b", "relu"]
+
+
 def test_calls_in_a_loop_fold() -> None:
     def often(model: Model, x: Tensor) -> Tensor:
         for _ in range(4):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 import torchrecorder
 from tests.figures import name
+from tests.work import growth
+from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
+from torchrecorder.views.without import without
 
 
 def arrows(view: View) -> set[tuple[str, str]]:
@@ -68,3 +74,20 @@ def test_results_of_a_hidden_module_come_from_what_they_were_computed_of() -> No
     assert hidden(Pair()) == {("x", "sin"), ("y", "cos"), *ends}
     both = {(tail, head) for tail in ("x", "y") for head in ("sin", "cos")}
     assert hidden(Both()) == {*both, *ends}
+
+
+def test_the_work_is_in_proportion_to_the_number_of_results() -> None:
+    """As of an optimizer step, which writes many weights."""
+
+    def step(size: int) -> Callable[[], Any]:
+        run = Builder("Net")
+        given = [run.input(f"x{place}") for place in range(size)]
+        with run.scope("step", "Step"):
+            made = [run.op("exp", value) for value in given]
+        for value in made:
+            run.op("sin", value)
+        view = make_view(run.recording(), ViewOptions(depth=0, fold=False))
+        (box,) = (box.id for box in view.boxes.values() if box.kind is BoxKind.MODULE)
+        return lambda: without(view, [box])
+
+    assert growth(step, 50) < 2.2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from torchrecorder.events import ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.views.quiet_ops import is_identity
 from torchrecorder.views.view import Arrow, View
 
@@ -72,7 +74,8 @@ def _behind(view: View, removed: Mapping[str, None]) -> Mapping[BoxResult, Mappi
         if place.get(arrow.tail, -1) > place[box]
     }
     feeding = {
-        (box, value): _feeding(view, box, value, into[box]) for box in place for value in used[box]
+        (box, value): arrows
+        for box in place for value, arrows in _feeding(view, box, used[box], into[box])
     }
     behind: dict[BoxResult, dict[str, None]] = {result: {} for result in feeding}
     grows = True
@@ -89,22 +92,34 @@ def _behind(view: View, removed: Mapping[str, None]) -> Mapping[BoxResult, Mappi
 
 
 def _feeding(
-    view: View, box: str, value: ValueId | None, into: Sequence[Arrow]
-) -> Sequence[Arrow]:
-    """The arrows *into* a hidden box with the values that its operations made *value* of; all of
-    them if an arrow is missing for one of these values."""
-    members = view.boxes[box].members
-    if len(into) < 2 or len(members) < 2 or value is None:
-        return into
-    values, ops, inside = view.recording.values, view.recording.ops, {*members}
-    sources, waiting, seen = set[ValueId](), [value], {value}
+    view: View, box: str, used: Iterable[ValueId | None], into: Sequence[Arrow]
+) -> Iterator[tuple[ValueId | None, Sequence[Arrow]]]:
+    """For each of the *used* values, the arrows *into* a hidden box with the values that its
+    operations made it of; all of them if an arrow is missing for one of these values."""
+    inside = {*view.boxes[box].members}
+    if len(into) < 2 or len(inside) < 2:
+        yield from ((value, into) for value in used)
+        return
+    carrying = grouped((arrow.value, (place, arrow)) for place, arrow in enumerate(into))
+    for value in used:
+        sources = _sources(view, value, inside) if value is not None else {}
+        if value is None or not sources.keys() <= carrying.keys():
+            yield value, into
+        else:
+            found = (one for source in (None, *sources) for one in carrying.get(source, ()))
+            yield value, [arrow for _, arrow in sorted(found, key=itemgetter(0))]
+
+
+def _sources(view: View, value: ValueId, inside: Collection[str]) -> dict[ValueId, None]:
+    """The values from outside of which the operations *inside* made *value*."""
+    values, ops = view.recording.values, view.recording.ops
+    sources, waiting, seen = dict[ValueId, None](), [value], {value}
     while waiting:
         producer = values[read := waiting.pop()].producer
         if producer is None or producer not in inside:
-            sources.add(read)
+            sources[read] = None
             continue
         more = {slot.value for slot in ops[producer].inputs} - seen
         seen |= more
         waiting += more
-    found = [arrow for arrow in into if arrow.value is None or arrow.value in sources]
-    return found if sources <= {arrow.value for arrow in found} else into
+    return sources

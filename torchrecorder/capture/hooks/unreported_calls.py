@@ -80,10 +80,12 @@ class DirectCalls:
         return opened
 
     def suspend(self, opened: OpenScope, output: Any) -> None:
-        """If *output* of the call *opened* is a generator, `resume` opens this scope again."""
+        """If *output* of the call *opened* is a generator, `resume` opens this scope again; that
+        of the innermost call if others only return what it made."""
         if isinstance(output, GeneratorType):
-            suspended = weakref.ref(output), opened, self._mode(opened)
-            self._generators[id(output.gi_frame)] = suspended
+            frame = id(output.gi_frame)
+            if frame not in self._generators or self._generators[frame][0]() is not output:
+                self._generators[frame] = weakref.ref(output), opened, self._mode(opened)
 
     def resume(self, region: Region) -> bool:
         """Whether the generator that runs in *region* is the output of a call, whose scope is then

@@ -184,13 +184,10 @@ def _asks_for_in_place(arguments: tuple[tuple[str, str], ...]) -> bool:
     return ("inplace", "True") in arguments and ("training", "False") not in arguments
 
 
-def is_new_gradient(values: TensorTable, leaf: Tensor, gradient: Tensor | None) -> bool:
+def is_new_gradient(leaf: Tensor, gradient: Tensor | None) -> bool:
     """Whether *gradient*, which is set as ``grad`` of *leaf*, is a tensor other than its ``grad``.
     """
-    if gradient is None:
-        return False
-    known = values.entries.get(id(gradient))
-    return known is None or known.names != (f"{values.peek(leaf)}{GRAD_SUFFIX}",)
+    return gradient is not None and not (leaf.is_leaf and leaf.grad is gradient)
 
 
 def is_gradient_known(values: TensorTable, leaf: Tensor) -> bool:

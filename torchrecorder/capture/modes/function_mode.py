@@ -368,7 +368,7 @@ class FunctionMode(TorchFunctionMode):
             if facts.grad_switch and args != (is_grad_enabled(),):
                 self.calls.regions.grad_mode_switched(get_frame(1), *args)
             known = facts.reads_gradient and usual and is_gradient_known(values, args[0])
-            known |= facts.sets_gradient and not (plain and is_new_gradient(values, *args))
+            known |= facts.sets_gradient and not (plain and is_new_gradient(*args))
         except Exception as error:
             self.calls.tape.record_error("functions", error)
             return func(*args, **kwargs)
