@@ -73,7 +73,7 @@ def grown(found: Tensor, token: Tensor) -> Tensor:
 
 
 def test_functions_in_the_steps_fold_with_them() -> None:
-    """Although what they read and return grows."""
+    """Although what they read and return grows. The loop has the name of the model."""
     model = Cached()
 
     def generate(token: Tensor) -> Tensor:
@@ -89,6 +89,7 @@ def test_functions_in_the_steps_fold_with_them() -> None:
     view.check()
     assert folds(view) == [6]
     assert any(scope.name == "grown" for scope in view.recording.scopes.values())
+    assert [item.names for item in view.clusters.values() if item.count == 6] == [("model",)]
 
 
 class Reordered(nn.Module):
