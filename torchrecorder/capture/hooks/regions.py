@@ -278,7 +278,8 @@ def _name_of(region: Region, source: SourceLine | None = None) -> str:
         return str(kind.value)
     name = str(key.f_code.co_name)
     if kind is ScopeKind.AVERAGING:
-        average = name_of_call(first_local(key), key, source)
+        model: Any = first_local(key)
+        average = name_of_call(model, key, source)
         return f"{average}.{name}" if average else name
     if kind is ScopeKind.SCALER and name != PIPELINE_SCALING:
         return f"GradScaler.{name}"
