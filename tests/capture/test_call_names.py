@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 import torchrecorder
 from torchrecorder import Recorder
@@ -211,3 +212,21 @@ def test_figures_and_parts_have_these_names():
     assert "generator (Sequential)" in str(recording.summary())
     part = torchrecorder.view(recording, focus="critic").recording
     assert [scope.path for scope in part.scopes.values()][0] == "critic"
+
+
+def test_averages_have_the_names_of_their_models() -> None:
+    """Also that of one in an attribute of an object, and of one that is made meanwhile."""
+    class Trainer:
+        def __init__(self, model: nn.Module) -> None:
+            self.slow = AveragedModel(model)
+
+    model = nn.Linear(4, 4)
+    trainer, ema = Trainer(model), AveragedModel(model)
+    with Recorder() as recorder:
+        model(X)
+        ema.update_parameters(model)
+        trainer.slow.update_parameters(model=model)
+        AveragedModel(model).update_parameters(model)
+    found = [scope.name for scope in recorder.recording.scopes.values()
+             if scope.kind is ScopeKind.AVERAGING]
+    assert found == ["ema.update_parameters", "slow.update_parameters", "update_parameters"]

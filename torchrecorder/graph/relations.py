@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from torchrecorder.events import NO_STORAGE, STORED, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import (
+    NO_STORAGE, STORED, FunctionCall, FunctionId, OpId, Role, ScopeId, Slot, ValueId,
+)  # fmt: skip
 from torchrecorder.graph.nodes import BackwardRun, Module, Op, Scope, Value
 
 
@@ -36,6 +38,9 @@ class Relations(Tables, Protocol):
 
     @property
     def consumers(self) -> Mapping[ValueId, tuple[OpId, ...]]: ...
+
+    @property
+    def function_calls(self) -> Mapping[FunctionId, FunctionCall]: ...
 
     @property
     def stored(self) -> Mapping[ValueId, Role]: ...

@@ -9,12 +9,12 @@ which is given the tokens that are routed to it: there, sizes depend on data.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, takewhile
 from operator import sub
 from typing import Optional, TypeVar
 
-from torchrecorder.events import OpId, OpKind, ScopeId, ValueId
+from torchrecorder.events import FunctionId, OpId, OpKind, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations, own_outputs
 from torchrecorder.graph.structural_hash import arguments_without_values
@@ -52,7 +52,9 @@ def varying_sizes(recording: Relations) -> frozenset[str]:
     homes = {frames[recording.scopes[scope].parent] for scope in scopes if frames[scope] == scope}
     beside: set[str] = set()
     for frame, row in _on_lines(recording, frames, homes - scopes):
-        for op, _ in row if _vary(row) else ():
+        # an inner loop, as over the layers of a cache, runs a line several times with equal sizes
+        first = [next(run) for _, run in groupby(row, key=lambda sized: sized[1])]
+        for op, _ in row if _vary(first) else ():
             inner = takewhile(lambda scope: scope != frame, recording.within(op.scope))
             beside.update((op.id, *inner))
     return frozenset(found | scopes | beside | _sized_by_data(recording))
@@ -75,15 +77,18 @@ def _in_calls(recording: Relations, frames: _Frames) -> Iterable[_SizedOps]:
 
 
 def _on_lines(
-    recording: Relations, frames: _Frames, homes: Container[ScopeId | None]
+    recording: Relations, frames: _Frames, homes: Collection[ScopeId | None]
 ) -> Iterator[tuple[ScopeId | None, _SizedOps]]:
-    """The ops of each line of code, directly in each of the module calls *homes*."""
+    """The ops of each line of code, reached by the same calls, directly in each of the module
+    calls *homes*."""
+    calls = _function_paths(recording) if homes else {}
     rows: dict[tuple[ScopeId | None, Hashable], _SizedOps] = {}
     for op in recording.ops.values():
         frame = frames[op.scope]
         if op.source is not None and frame in homes:
             shapes, form = _sized(recording, op)
-            rows.setdefault((frame, (op.source, form)), []).append((op, shapes))
+            line = calls.get(op.id), op.source, form
+            rows.setdefault((frame, line), []).append((op, shapes))
     return ((frame, row) for (frame, _), row in rows.items())
 
 
@@ -163,6 +168,19 @@ def _call_paths(recording: Relations) -> Mapping[ScopeId | None, int]:
     for scope in recording.scopes.values():
         path = found[scope.parent], scope.source, scope.cls
         found[scope.id] = numbers.setdefault(path, len(numbers) + 1)
+    return found
+
+
+def _function_paths(recording: Relations) -> Mapping[OpId, int]:
+    """For each op in a function call a number that is equal for ops reached by calls of the same
+    functions from the same lines."""
+    paths: dict[FunctionId | None, int] = {None: 0}
+    numbers: dict[Hashable, int] = {}
+    found: dict[OpId, int] = {}
+    for call in recording.function_calls.values():
+        path = paths[call.parent], call.source, call.name
+        paths[call.id] = numbers.setdefault(path, len(numbers) + 1)
+        found.update(dict.fromkeys(call.ops, paths[call.id]))
     return found
 
 

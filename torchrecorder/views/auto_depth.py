@@ -144,6 +144,9 @@ def boxes_at(
 ALMOST_ALL = 0.9
 """The box of a scope with at least this share of all ops shows nothing of the run."""
 
+MOST_BOXES = 3
+"""Such a box is opened if that gives at most this multiple of *max_boxes*."""
+
 
 def _first_shown(
     recording: RecordedRun, counts: Sequence[int], shut: Collection[str], enough: int
@@ -151,8 +154,9 @@ def _first_shown(
     """The first depth with several boxes: a single box shows nothing of its contents.
 
     The box of the model in a training step is a single box, too: boxes beside it do not count. A
-    box of almost all ops is opened as well, if that gives at most twice *enough* boxes. *counts*
-    come from `boxes_at`; scopes in *shut* are not opened.
+    box of almost all ops is opened as well, if that gives at most `MOST_BOXES` times *enough*
+    boxes: the loop of a beam search has 80, with its beginning and end. *counts* come from
+    `boxes_at`; scopes in *shut* are not opened.
     """
     depths, through = scope_depths(recording), recording.transparent
     opened = [
@@ -165,7 +169,7 @@ def _first_shown(
     several = (depth for depth, count in enumerate(counts) if count - beside > 1)
     first = next(several, min(1, len(counts) - 1))
     large = [depths[scope] for scope in _with_almost_all(recording) - through - {*shut}]
-    while first in large and counts[first + 1] <= 2 * enough:
+    while first in large and counts[first + 1] <= MOST_BOXES * enough:
         first += 1
     return first
 
@@ -185,6 +189,7 @@ class DepthChoice:
 
     depth: int
     closed: frozenset[str]
+    boxes: int = 0  # the number expected if the depth is chosen for all parts
     # if some parts are opened deeper than others, the choice without these
     plain: DepthChoice | None = None
 
@@ -225,7 +230,7 @@ def choose(
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     base = max([_first_shown(recording, counts, closed | repeated, enough), *fitting])
-    level = DepthChoice(base, closed)
+    level = DepthChoice(base, closed, counts[base])
     if counts[base] > enough * GOOD_SHARE:
         return level
 
@@ -237,4 +242,4 @@ def choose(
     alike = {(depths[scope], kind_of(recording, scope)) for scope in opened}
     deeper = (scope for scope in {*recording.scopes} - through if depths[scope] >= base)
     shut = (scope for scope in deeper if (depths[scope], kind_of(recording, scope)) not in alike)
-    return DepthChoice(deepest, closed.union(shut), level)
+    return DepthChoice(deepest, closed.union(shut), plain=level)

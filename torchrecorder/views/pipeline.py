@@ -64,8 +64,8 @@ COUNTED_KINDS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
 """The kinds of boxes that *max_boxes* counts."""
 
 REFOLD_FACTOR = 1.5
-"""With more than this multiple of *max_boxes*, the default depth is chosen again, as if nothing
-folded."""
+"""With more than this multiple of *max_boxes*, or of the boxes that were expected if these are
+more, the default depth is chosen again, as if nothing folded."""
 OPS: Literal["ops"] = "ops"
 """The depth that shows all operations."""
 
@@ -248,7 +248,8 @@ def _steps(start: View, options: ViewOptions, quiet: IsUndrawn, arrows: bool) ->
     view = through(choice)
     if choice.plain is not None and _drawn(view) > options.max_boxes:
         view = through(choice.plain)
-    if options.depth is None and _drawn(view) > options.max_boxes * REFOLD_FACTOR:
+    expected = max(options.max_boxes, choice.boxes)
+    if options.depth is None and _drawn(view) > expected * REFOLD_FACTOR:
         unfolded = choice_of(recording, replace(options, fold=False), quiet)
         choice = unfolded.plain or unfolded
         view = min(view, through(choice), key=_drawn)

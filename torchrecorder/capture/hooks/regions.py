@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchrecorder.capture.hooks.call_names import enters_result
+from torchrecorder.capture.hooks.call_names import enters_result, name_of_call
 from torchrecorder.capture.hooks.custom_functions import class_of
 from torchrecorder.capture.hooks.python_calls import PythonCall, PythonCalls
 from torchrecorder.capture.hooks.source import InternalWork, Region, Sources, first_local
@@ -219,7 +219,7 @@ class Regions:
         if region.forward is not None:
             opened = self.direct.enter(region, source, self.state)
         else:
-            name = self.sources.steps.get(id(key)) or _name_of(region)
+            name = self.sources.steps.get(id(key)) or _name_of(region, source)
             place = len(self.tape.events)
             opened = self.tape.enter(kind, name, cls=name, source=source, recompute=self._in_pass)
         opened.key = key
@@ -262,7 +262,9 @@ def _begins_grad_block(frame: FrameType) -> bool:
     return "__enter__" in (frame.f_code.co_name, around.f_code.co_name)
 
 
-def _name_of(region: Region) -> str:
+def _name_of(region: Region, source: SourceLine | None = None) -> str:
+    """The name of *region*; that of an average, if *source* is the line that updates it, has the
+    name of the averaged model."""
     kind, key = region.kind, region.key
     if kind is ScopeKind.CUSTOM_FUNCTION:
         return str(getattr(class_of(key), "__name__", kind.value))
@@ -275,6 +277,10 @@ def _name_of(region: Region) -> str:
     if kind in (ScopeKind.CHECKPOINT, ScopeKind.PIPELINE_SETUP):
         return str(kind.value)
     name = str(key.f_code.co_name)
+    if kind is ScopeKind.AVERAGING:
+        model: Any = first_local(key)
+        average = name_of_call(model, key, source)
+        return f"{average}.{name}" if average else name
     if kind is ScopeKind.SCALER and name != PIPELINE_SCALING:
         return f"GradScaler.{name}"
     if kind is ScopeKind.DATA_LOADER:

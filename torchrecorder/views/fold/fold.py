@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from torchrecorder.events import MODES, OpId, ScopeId, ValueId
+from torchrecorder.events import MODES, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.align import aligned
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
@@ -112,7 +112,7 @@ def names_of(
     if not is_block(group[0]):
         scopes = (recording.scopes.get(ScopeId(item)) for item in group)
         return tuple(scope.name for scope in scopes if scope is not None)
-    named = [_names([*_scopes_in(recording, block, children)]) for block in group]
+    named = [_names(_naming([*_scopes_in(recording, block, children)])) for block in group]
     same = all(names == named[0] for names in named)
     return named[0] if same else tuple(name for names in named for name in names)
 
@@ -127,6 +127,13 @@ def _scopes_in(
             yield from _scopes_in(recording, item, children)
         elif scope is not None:
             yield scope
+
+
+def _naming(scopes: Sequence[Scope]) -> Sequence[Scope]:
+    """*scopes* without the functions beside a module, which say less about a loop."""
+    if all(scope.kind is not ScopeKind.MODULE for scope in scopes):
+        return scopes
+    return [scope for scope in scopes if scope.kind is not ScopeKind.FUNCTION]
 
 
 def _names(steps: Sequence[Scope | Op]) -> tuple[str, ...]:
