@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
+from torchrecorder.layout.layered.cuts import crossings
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.positions import (
     BranchPath,
@@ -166,9 +167,61 @@ def test_lanes_between_the_sides(count: int) -> None:
         assert lane == same == pytest.approx(left + SIDE_MARGIN + TRACK_PITCH * number)
         assert begin == (away[0], made.frames[OUTER].end) and away[1] == out
         assert end == (turn[0], made.frames[LAST].end) and turn[1] == into
-        assert out == pytest.approx(begin[1] + TRACK_MARGIN + TRACK_PITCH * number)
+        place = count - 1 - number  # the rightmost turns first
+        assert out == pytest.approx(begin[1] + TRACK_MARGIN + TRACK_PITCH * place)
     below = [path.points[3][1] - made.frames[LAST].end for path in made.paths[6:]]
-    assert sorted(below) == pytest.approx([APART + TRACK_PITCH * n for n in range(count)])
+    assert below == pytest.approx([APART + TRACK_PITCH * n for n in range(count)])
+
+
+@pytest.mark.parametrize("opened", [(), (OUTER,), (LAST,), (OUTER, LAST)])
+def test_a_level_with_one_tensor_twice(opened: Sequence[int]) -> None:
+    """Both lines are drawn, side by side, wherever they leave and enter."""
+    pair = OVER._replace(path=6, trunk=6), OVER._replace(path=7, trunk=6)
+    lines = [((15.0, 40.0), (at, 180.0)) for at in (10.0, 25.0)]
+    scope = chain(lines=lines, opened=opened)
+    tall = Frame(0.0, 20.0, 40.0, 20.0 + TRACK_PITCH), Frame(0.0, 180.0, 40.0, 20.0 + TRACK_PITCH)
+    scope = scope._replace(frames=(tall[0], *scope.frames[1:-1], tall[1]))
+    shape = UShape(BELOW, (pair, (UNDER,)), (THROUGH,))
+    made = u_shape(scope, shape, HeaderSpace(), risen=True, mirror=False)
+    assert made is not None
+    one, other = (
+        {y for (_, y), (_, to_y) in zip(path.points, path.points[1:]) if y == to_y}
+        for path in made.paths[6:]
+    )
+    assert len(one) == len(other) == 1 and max(other) - max(one) == pytest.approx(TRACK_PITCH)
+    crossed = {path.points[-1] for path in made.paths[6:]}
+    assert len(crossed) == 2
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("height", [20.0, 25.0, 26.0, 35.0, 36.0])
+def test_other_lines_at_the_sides_of_boxes(height: float, mirror: bool) -> None:
+    """In the order of their other ends, beside the level, which is in the middle if all find room
+    so. Without room for all of them, a box has only the level at its side."""
+    boxes = {INNER: Frame(0.0, 60.0, 40.0, height), LAST: Frame(0.0, 180.0, 40.0, height)}
+    ways = [((10.0, 60.0 + height), (10.0, 180.0)), ((15.0, 120.0), (15.0, 180.0))]
+    scope = chain(lines=ways)
+    frames = tuple(boxes.get(place, frame) for place, frame in enumerate(scope.frames))
+    scope = scope._replace(frames=frames, height=180.0 + height + 20.0)
+    under = UNDER._replace(leaves=60.0 + height)
+    others = [
+        CutEdge(6, 6, INNER, LAST, 60.0 + height, 160.0), CutEdge(7, 7, BOTTOM, LAST, BELOW, 160.0)
+    ]
+    shape = UShape(BELOW, ((OVER,), (under,)), (THROUGH, *others))
+    made = u_shape(scope, shape, HeaderSpace(), risen=True, mirror=mirror)
+    assert made is not None
+    one, other = (path.points for path in made.paths[6:])
+    inner, last = made.frames[INNER], made.frames[LAST]
+    if height < 26.0:
+        assert one[0][0] == inner.across + (40.0 if height == 25.0 else 10.0)
+        assert one[-1][1] == other[-1][1] == last.end
+        return
+    over, level = (made.paths[line].points for line in LEVELS)
+    assert one[0] == (level[0][0], level[0][1] - TRACK_PITCH)
+    assert [one[-1][1] - over[-1][1], other[-1][1] - over[-1][1]] == [TRACK_PITCH, 2 * TRACK_PITCH]
+    assert one[-1][0] == other[-1][0] == last.across
+    assert over[-1][1] - last.along - height / 2 == (0.0 if height == 36.0 else -TRACK_PITCH)
+    assert crossings(made) == 1  # only the line from the bottom and the inner level
 
 
 def test_lines_of_one_tensor_share_a_lane() -> None:
@@ -208,8 +261,9 @@ def test_what_runs_by_the_bottom(parts: int) -> None:
         assert begin[1] == made.frames[BOTTOM].end and end[1] == made.frames[UP].end
         assert away[1] == turn[1] and (away[0], turn[0]) == (begin[0], end[0])
         levels.append(turn[1])
-    assert levels == pytest.approx([lowest + TRACK_MARGIN + TRACK_PITCH * n for n in range(parts)])
-    assert made.height == pytest.approx(levels[-1] + PAD)
+    tracks = [lowest + TRACK_MARGIN + TRACK_PITCH * n for n in range(parts)]
+    assert levels == pytest.approx(tracks[::-1])  # the rightmost turns first
+    assert made.height == pytest.approx(max(levels) + PAD)
 
 
 @pytest.mark.parametrize("mirror", [False, True])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
 from torchrecorder.layout.layered.cuts import TOLERANCE
@@ -18,6 +17,7 @@ from torchrecorder.layout.layered.positions import (
     BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
 )
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
+from torchrecorder.layout.layered.u_strays import LaneSpan, lane_order, side_places
 
 MIN_SIDE_DISTANCE = 44.0
 """The minimum distance between the two sides, in points."""
@@ -89,18 +89,6 @@ class _UShapeSide:
         return y + sum(self.grown(level) for level in {*self.tracks, *self.more} if level < y)
 
 
-class _SkipEnds(NamedTuple):
-    """The ends of a skip connection.
-
-    Attributes:
-        beside: Whether it leaves its source at the side; otherwise at the end, over a track.
-        into: Whether it enters its sink at the side; otherwise at the end, over a track.
-    """
-
-    beside: bool
-    into: bool
-
-
 class _UShapeLayout:
     """Computes the positions of a scope as a U."""
 
@@ -112,13 +100,14 @@ class _UShapeLayout:
         self.shape = shape._replace(skips=tuple(map(self._in_order, shape.skips)))
         self.right = set(right_side(scope, shape))
         self.across = {line.path for line in (*chain(*shape.skips), *shape.others)}
-        self.ends = [self._ends(pair) for pair in shape.skips]
+        self.strays = [line for line in shape.others if line.leaves != line.arrives]
+        self.beside = self._at_sides(False), self._at_sides(True)
         self.left_side, self.right_side = _UShapeSide(), _UShapeSide()
         self.away: dict[int, int] = {}
         self.into: dict[int, int] = {}
-        self.lanes: dict[int, int] = {}
         self._find_tracks()
         self._level()
+        self.lanes = self._ordered_lanes()
         self._sideways()
 
     # Tracks
@@ -128,16 +117,27 @@ class _UShapeLayout:
         paths = self.scope.paths
         return tuple(sorted(pair, key=lambda line: self.sign * paths[line.path].points[-1][0]))
 
-    def _ends(self, pair: Sequence[CutEdge]) -> _SkipEnds:
-        """The ends of the skip connections of a level: at the sides of boxes where that is free."""
-        frames, first = self.scope.frames, pair[0]
-        source, sink = frames[first.source], frames[first.sink]
-        wide = TRACK_PITCH * (len(pair) - 1) + 2 * CORNER_MARGIN
-        plain = [child not in self.scope.inner for child in (first.source, first.sink)]
-        return _SkipEnds(
-            plain[0] and wide <= source.height and not self._beside(first.source, False),
-            plain[1] and wide <= sink.height and not self._beside(first.sink, True),
-        )
+    def _at_sides(self, right: bool) -> dict[int, float]:
+        """The edges that leave, or on the *right* enter, a box at its side, where that is free.
+
+        Their positions are measured from the middle of the side, where skip connections are. The
+        others are above or below those, in the order of the levels at their other ends.
+        """
+        found: dict[int, float] = {}
+        at_child: dict[int, list[CutEdge]] = {}
+        for line in (*chain(*self.shape.skips), *self.strays):
+            at_child.setdefault(line.sink if right else line.source, []).append(line)
+        for child, lines in at_child.items():
+            if child == OUTSIDE or child in self.scope.inner or self._beside(child, right):
+                continue
+            pair = [line for line in lines if line not in self.strays]
+            for some, middle in ((lines, pair or lines), (lines, lines), (pair, pair)):
+                places = side_places(some, middle, self.strays, right)
+                most = max(map(abs, places.values()), default=0.0)
+                if most + CORNER_MARGIN <= self.scope.frames[child].height / 2:
+                    found.update(places)
+                    break
+        return found
 
     def _beside(self, child: int, right: bool) -> bool:
         """Whether another box is between a child and the other side of the U."""
@@ -151,30 +151,41 @@ class _UShapeLayout:
         )
 
     def _find_tracks(self) -> None:
+        """Assign tracks to the edges that leave or enter a box at its end: at each level, the
+        rightmost edge turns first."""
         left, right, bottom = self.left_side, self.right_side, self.shape.bottom
-        for pair, ends in zip(self.shape.skips, self.ends):
-            for line in pair:
-                if not ends.beside:
-                    self.away[line.path] = left.track(line.leaves)
-            for line in reversed(pair):
-                if not ends.into:
-                    self.into[line.path] = right.track(line.arrives)
         leaving: dict[int, int] = {}
         self.below = _UShapeSide()
-        for line in self.shape.others:
-            side = self.below if line.leaves == bottom else left
-            if line.trunk not in leaving:
-                leaving[line.trunk] = side.track(line.leaves)
-            self.away[line.path] = leaving[line.trunk]
-            if line.leaves != line.arrives:
-                self.lanes.setdefault(line.trunk, len(self.lanes))
+        for line in self._from_right(False):
+            if line.path not in self.beside[False]:
+                other = line in self.shape.others
+                side = self.below if other and line.leaves == bottom else left
+                key = line.trunk if other else ~line.path
+                if key not in leaving:
+                    leaving[key] = side.track(line.leaves)
+                self.away[line.path] = leaving[key]
+        for line in self._from_right(True):
+            if line.path not in self.beside[True] and line.leaves != line.arrives:
                 self.into[line.path] = right.track(line.arrives)
+
+    def _from_right(self, right: bool) -> list[CutEdge]:
+        """The edges that cross the cut, by their position on one side, from right to left; the skip
+        connections of a level stay together."""
+        groups = [*map(list, self.shape.skips), *([line] for line in self.shape.others)]
+        end = -1 if right else 0
+        sign = self.sign if right else 1
+        at = [sign * self.scope.paths[group[-1].path].points[end][0] for group in groups]
+        order = sorted(range(len(groups)), key=lambda place: -at[place])
+        return [
+            line for place in order
+            for line in (reversed(groups[place]) if right else groups[place])
+        ]
 
     # Along the flow
 
     def _level(self) -> None:
         """Stretch both sides until both ends of each level are at the same height."""
-        ends = [self._anchors(*item) for item in zip(self.shape.skips, self.ends)]
+        ends = [(self._leaves(pair[0]), self._arrives(pair[0])) for pair in self.shape.skips]
         left, right, bottom = self.left_side, self.right_side, self.shape.bottom
         first = min(self.scope.frames[child].along for child in self.right)
         first = bottom if bottom in right.tracks else first
@@ -189,28 +200,28 @@ class _UShapeLayout:
         self.top = self.space.before + (
             0.0 if self.risen else TRACK_MARGIN + TRACK_PITCH * len(self._exits())
         )
-        here, there = self._anchors(self.shape.skips[0], self.ends[0])
+        outer = self.shape.skips[0][0]
+        here, there = self._leaves(outer), self._arrives(outer)
         self.down = max(0.0, self.top + right.at(self.scope.height) - there - here)
         self.turn = here + self.down + there
         self.low = left.at(bottom) + self.down
         self.height = self.low + self.below.grown(bottom) + PAD
 
-    def _anchors(self, pair: Sequence[CutEdge], ends: _SkipEnds) -> tuple[float, float]:
-        """The positions at which the first skip connection of a level leaves the left side, and
-        enters the right one."""
-        line, frames = pair[0], self.scope.frames
-        spread = TRACK_PITCH * (len(pair) - 1) / 2
-        if ends.beside:
-            source = frames[line.source]
-            leaves = self.left_side.at(source.along) + source.height / 2 - spread
-        else:
-            leaves = self._track(self.left_side, line.leaves, self.away[line.path])
-        if ends.into:
-            sink = frames[line.sink]
-            arrives = self.right_side.at(sink.along) + sink.height / 2 + spread
-        else:
-            arrives = self._track(self.right_side, line.arrives, self.into[line.path], True)
-        return leaves, arrives
+    def _leaves(self, line: CutEdge) -> float:
+        """The position at which an edge leaves the left side."""
+        if line.path not in self.beside[False]:
+            return self._track(self.left_side, line.leaves, self.away[line.path])
+        source = self.scope.frames[line.source]
+        middle = self.left_side.at(source.along) + source.height / 2
+        return middle + self.beside[False][line.path]
+
+    def _arrives(self, line: CutEdge) -> float:
+        """The position at which an edge enters the right side, before that is turned over."""
+        if line.path not in self.beside[True]:
+            return self._track(self.right_side, line.arrives, self.into[line.path], True)
+        sink = self.scope.frames[line.sink]
+        middle = self.right_side.at(sink.along) + sink.height / 2
+        return middle - self.beside[True][line.path]
 
     def _track(self, side: _UShapeSide, level: float, track: int, last: bool = False) -> float:
         """The position of a track; the *last* ones are at the end of the inserted space."""
@@ -228,6 +239,16 @@ class _UShapeLayout:
     def _over(self, x: float) -> float:
         """The new position across the flow of *x* on the right side."""
         return self.there + self.sign * x
+
+    def _ordered_lanes(self) -> list[int]:
+        """The trunks that have a lane between the sides, from left to right."""
+        spans: dict[int, LaneSpan] = {}
+        for line in self.strays:
+            begin = self._leaves(line) + (self.down if line.leaves > self.space.before else 0.0)
+            span = spans.setdefault(line.trunk, LaneSpan(begin, []))
+            span.ends.append(self.turn - self._arrives(line))
+        order = lane_order(list(spans.values()))
+        return [trunk for _, trunk in sorted(zip(order, spans))]
 
     def _sideways(self) -> None:
         """Find the positions of both sides, and of the lanes between them, across the flow."""
@@ -272,13 +293,10 @@ class _UShapeLayout:
         scope = self.scope
         frames = tuple(self._frame(*item) for item in enumerate(scope.frames))
         lines = {line.path: line for line in (*chain(*self.shape.skips), *self.shape.others)}
-        ends = {line.path: kind for pair, kind in zip(self.shape.skips, self.ends) for line in pair}
         found = []
         for number, path in enumerate(scope.paths):
-            if number in ends:
-                points = self._levelled(lines[number], ends[number], frames)
-            elif number in lines:
-                points = self._crossing(lines[number])
+            if number in lines:
+                points = self._crossing(lines[number], frames)
             else:
                 points = self._kept(path)
             if number in lines and _hits(points, frames):
@@ -303,36 +321,29 @@ class _UShapeLayout:
             )
         return frame._replace(across=frame.across + self.here, along=self._on_left(frame.along))
 
-    def _levelled(
-        self, line: CutEdge, ends: _SkipEnds, frames: Sequence[Frame]
-    ) -> list[PlanePoint]:
-        """The corners of a skip connection."""
-        pair = next(each for each in self.shape.skips if line in each)
-        level = self._anchors(pair, ends)[0] + self.down + TRACK_PITCH * pair.index(line)
+    def _crossing(self, line: CutEdge, frames: Sequence[Frame]) -> list[PlanePoint]:
+        """The corners of an edge to the right side: level, through the bottom, or over a lane."""
         points = self.scope.paths[line.path].points
-        source, sink = frames[line.source], frames[line.sink]
         begin, end = points[0][0] + self.here, self._over(points[-1][0])
-        found = [(source.across + source.width, level)]
-        if not ends.beside:
-            found = [(begin, source.end), (begin, level)]
-        if ends.into:
-            return [*found, (sink.across, level)]
-        return [*found, (end, level), (end, sink.end)]
-
-    def _crossing(self, line: CutEdge) -> list[PlanePoint]:
-        """The corners of another edge to the right side: through the bottom, or over a lane."""
-        path = self.scope.paths[line.path]
-        (x, y), (to_x, to_y) = path.points[0], path.points[-1]
-        begin = (x + self.here, 0.0 if line.source == OUTSIDE else self._on_left(y))
-        end = self._over(to_x), self._on_right(to_y)
-        away = self._track(self.left_side, line.leaves, self.away[line.path])
-        away += self.down if line.leaves > self.space.before else 0.0
-        if line.leaves == line.arrives:
-            return [begin, (begin[0], away), (end[0], away), end]
-        lane = self.lane + TRACK_PITCH * self.lanes[line.trunk]
-        track = self.into[line.path]
-        into = self.turn - self._track(self.right_side, line.arrives, track, True)
-        return [begin, (begin[0], away), (lane, away), (lane, into), (end[0], into), end]
+        away = self._leaves(line) + (self.down if line.leaves > self.space.before else 0.0)
+        if line in self.shape.through:
+            there = self._on_right(points[-1][1])
+            return [(begin, self._on_left(points[0][1])), (begin, away), (end, away), (end, there)]
+        found = [(begin, 0.0), (begin, away)]
+        if line.source != OUTSIDE:
+            source = frames[line.source]
+            found[0] = (begin, source.end)
+            if line.path in self.beside[False]:
+                found = [(source.across + source.width, away)]
+        into = away
+        if line in self.strays:
+            lane = self.lane + TRACK_PITCH * self.lanes.index(line.trunk)
+            into = self.turn - self._arrives(line)
+            found += [(lane, away), (lane, into)]
+        sink = frames[line.sink]
+        if line.path in self.beside[True]:
+            return [*found, (sink.across, into)]
+        return [*found, (end, into), (end, sink.end)]
 
     def _kept(self, path: BranchPath) -> list[PlanePoint]:
         """A path on one side."""

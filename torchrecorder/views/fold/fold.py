@@ -9,24 +9,22 @@ the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from torchrecorder.events import MODES, OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.align import aligned
-from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import close
 from torchrecorder.views.fold.repeat_groups import (
     in_order, with_parents, without_single_blocks,
 )  # fmt: skip
 from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.fold.names import names_inside, names_of, step_names
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.fold.edges import folded_arrows
-from torchrecorder.views.inputs import argument_of, list_of
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Cluster, View
 
@@ -92,75 +90,9 @@ def _with_names(view: View, items: SiblingIndex | None) -> View:
             recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item))
             for item in items.children(block)
         ]
-        names = _names([step for step in inside if step is not None])
+        names = step_names([step for step in inside if step is not None])
         clusters[block] = Cluster(block, view.clusters[block].parent, names=names)
     return replace(view, clusters=clusters)
-
-
-def names_of(
-    recording: RecordedRun, group: Sequence[str], children: Callable[[str], Iterable[str]]
-) -> tuple[str, ...]:
-    """The names in the title of a fold: of siblings, of inputs, or of the scopes in blocks, whose
-    contents *children* returns."""
-    if group[0] in recording.values:
-        values = (recording.values[ValueId(item)] for item in group)
-        names = tuple(value.names[0] for value in values if value.names)
-        arguments = {*map(argument_of, names)}
-        if len(arguments) != 1 or "" in arguments:
-            return names
-        return (list_of(names) or arguments.pop(),) * len(names)
-    if not is_block(group[0]):
-        scopes = (recording.scopes.get(ScopeId(item)) for item in group)
-        return tuple(scope.name for scope in scopes if scope is not None)
-    named = [_names(_naming([*_scopes_in(recording, block, children)])) for block in group]
-    same = all(names == named[0] for names in named)
-    return named[0] if same else tuple(name for names in named for name in names)
-
-
-def _scopes_in(
-    recording: RecordedRun, block: str, children: Callable[[str], Iterable[str]]
-) -> Iterator[Scope]:
-    """The scopes in a block, and in the blocks and modes inside it: ``no_grad`` names no loop."""
-    for item in children(block):
-        scope = recording.scopes.get(ScopeId(item))
-        if is_block(item) or scope is not None and scope.kind in MODES:
-            yield from _scopes_in(recording, item, children)
-        elif scope is not None:
-            yield scope
-
-
-def _naming(scopes: Sequence[Scope]) -> Sequence[Scope]:
-    """*scopes* without the functions beside a module, which say less about a loop."""
-    if all(scope.kind is not ScopeKind.MODULE for scope in scopes):
-        return scopes
-    return [scope for scope in scopes if scope.kind is not ScopeKind.FUNCTION]
-
-
-def _names(steps: Sequence[Scope | Op]) -> tuple[str, ...]:
-    """The names of training steps; for other scopes, a module that is only numbered gets the name
-    of its class."""
-    names = [step.name for step in steps]
-    if not all(map(str.isdigit, names)):
-        for place, step in enumerate(steps):
-            if isinstance(step, Scope) and step.name.isdigit():
-                names[place] = step.cls
-    return tuple(names)
-
-
-def _names_inside(recording: RecordedRun, instances: Iterable[str]) -> tuple[str, ...]:
-    """The names of counterparts in siblings, if they are scopes or values with different names.
-
-    In a region or a loop, modules are named by their position in the module around it. Each call of
-    a module may use a different item of a list.
-    """
-    names: dict[str, None] = {}
-    for item in instances:
-        scope, value = recording.scopes.get(ScopeId(item)), recording.values.get(ValueId(item))
-        if scope is not None:
-            names[scope.name] = None
-        elif value is not None:
-            names.update(dict.fromkeys(value.names[:1]))
-    return tuple(names) if len(names) > 1 else ()
 
 
 class FoldNode:
@@ -293,7 +225,7 @@ class FoldTree:
         """The fields of a box or cluster that describe its siblings."""
         node, fields, names = self.nodes[item], dict[str, Any](), self._names.get(item, ())
         if self.rows.similar:
-            names = _names_inside(self.rows.recording, node.instances)
+            names = names_inside(self.rows.recording, node.instances)
             if node.share is not None:
                 fields["share"] = node.share
         if len(node.instances) > 1 and (self.rows.similar or self._has_any_shape(node)):
@@ -351,7 +283,7 @@ class FoldTree:
         values = scope is None or scope.module is None
         for inside in self.rows.items.inside(item):
             if inside in recording.scopes or values and not self._is_held(inside, item):
-                names = _names_inside(recording, self.nodes[inside].instances)
+                names = names_inside(recording, self.nodes[inside].instances)
                 self._names[inside] = self._names.get(inside) or names
 
     def _is_held(self, item: str, outer: str) -> bool:

@@ -1,0 +1,26 @@
+"""Lanes between the sides of a U: their order from left to right."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from torchrecorder.layout.layered.u_strays import LaneSpan, lane_order
+
+
+@pytest.mark.parametrize("order", permutations(range(3)))
+def test_lanes_are_in_the_order_without_crossings(order: tuple[int, ...]) -> None:
+    """Whatever order they come in: what begins furthest down, and ends furthest down, is left."""
+    spans = [LaneSpan(40.0 - 10 * place, [70.0 - 10 * place, 65.0]) for place in (0, 1, 2)]
+    found = lane_order([spans[place] for place in order])
+    assert [place for _, place in sorted(zip(found, order))] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_tensors_are_never_on_one_line(turned: bool) -> None:
+    """Where one enters the right side at the height at which another leaves the left one, that
+    other has its lane to the left, also if more edges cross then."""
+    one, other = LaneSpan(30.0, [10.0]), LaneSpan(10.0, [20.0, 25.0, 40.0])
+    spans = [other, one] if turned else [one, other]
+    assert lane_order(spans) == ([0, 1] if turned else [1, 0])
