@@ -310,6 +310,22 @@ def test_the_samples_of_a_dataset_are_one_box_for_each_of_their_parts(
     assert sum(box.kind is BoxKind.CONSTANT for box in every.boxes.values()) == 24
 
 
+def test_the_samples_of_other_loops_stay_apart() -> None:
+    """Training and validation have data sets of their own, with equal names."""
+    net, train, valid = Net(), DataLoader(Samples(12), 4, shuffle=True), DataLoader(Samples(12), 4)
+    with Recorder(net) as recorder:
+        for _ in range(2):
+            for batch in train:
+                net(batch["x"]).sum().backward()
+            with torch.no_grad():
+                for batch in valid:
+                    net(batch["x"])
+    view = make_view(recorder.recording)
+    view.check()
+    constants = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    assert [box.count for box in constants if box.names == ("dataset.samples.*.x",)] == [12, 12]
+
+
 def test_a_page_of_epochs_has_the_samples_once(epochs: Recording) -> None:
     """It draws all that folds, and each sibling."""
     whole = make_view(epochs).unfolded()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from string import digits
 
-from torchrecorder.events import OpId, ScopeKind, ValueId
+from torchrecorder.events import OpId, ScopeKind, SourceLine, ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
 MIN_GROUPED = 6
@@ -38,18 +38,28 @@ def group_inputs(view: View, apart: Collection[str] = ()) -> View:
 
 def group_samples(view: View) -> View:
     """Draw the samples that only data loaders read as one box for each of their parts, such as
-    ``dataset.*.labels``. Which batch a sample is in is a matter of chance."""
-    recording, found = view.recording, dict[tuple[str, Hashable], list[Box]]()
-    loaders = {s.id for s in recording.scopes.values() if s.kind is ScopeKind.DATA_LOADER}
+    ``dataset.*.labels``. Which batch a sample is in is a matter of chance. Samples of loops that
+    have none in common, such as training and validation, stay apart."""
+    recording, samples = view.recording, list[tuple[Box, str, frozenset[SourceLine | None]]]()
+    loaders = {s.id: s.source for s in recording.scopes.values() if s.kind is ScopeKind.DATA_LOADER}
     for box in view.boxes.values() if loaders else ():
         value = recording.values.get(ValueId(box.id))
         if box.kind is BoxKind.CONSTANT and value is not None and value.names:
-            around = (recording.within(recording.ops[op].scope)
-                      for op in recording.consumers.get(value.id, ()))
+            around = [[scope for scope in recording.within(recording.ops[op].scope)
+                       if scope in loaders] for op in recording.consumers.get(value.id, ())]
             name = ".".join("*" if part.isdigit() else part for part in value.names[0].split("."))
-            if "*" in name and not any(map(loaders.isdisjoint, around)):
-                place = box.cluster, recording.differences.get(box.id)
-                found.setdefault((name.removesuffix(".*"), place), []).append(box)
+            if "*" in name and all(around):
+                lines = frozenset(loaders[scope] for scopes in around for scope in scopes)
+                samples.append((box, name.removesuffix(".*"), lines))
+    loops = list[frozenset[SourceLine | None]]()
+    for lines in dict.fromkeys(lines for *_, lines in samples):
+        apart = [loop for loop in loops if loop.isdisjoint(lines)]
+        loops = [*apart, lines.union(*(loop for loop in loops if loop not in apart))]
+    found: dict[tuple[str, Hashable], list[Box]] = {}
+    for box, name, lines in samples:
+        loop = next((loop for loop in loops if lines <= loop), lines)
+        place = box.cluster, recording.differences.get(box.id), loop
+        found.setdefault((name, place), []).append(box)
     many = ((name, group) for (name, _), group in found.items() if len(group) >= MIN_GROUPED)
     return _grouped(view, [*many])
 
