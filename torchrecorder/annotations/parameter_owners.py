@@ -103,13 +103,16 @@ class ParameterOwners:
         recording, found = self.recording, dict[str, list[FunctionRead]]()
         kinds = {scope.id: scope.kind for scope in recording.scopes.values()}
         functions = {scope for scope, kind in kinds.items() if kind in FUNCTIONS}
+        reading = {scope for scope, kind in kinds.items() if kind in CALLED} | functions
         loose = self.loose
         for op in recording.ops.values() if functions or loose else ():
             scope = op.scope
-            if scope is None or kinds[scope] not in (*CALLED, *FUNCTIONS):
+            if scope is None or scope not in reading:
                 continue
             roles = ((slot.value, recording.values[slot.value].role) for slot in op.inputs)
             stored = [value for value, role in roles if role in STORED]
+            if not stored:
+                continue
             outer = next((one for one in recording.within(scope) if one not in functions), None)
             of_none = tuple(value for value in stored if value in loose)
             of_some = tuple(value for value in stored if value not in loose and scope in functions)
