@@ -13,6 +13,7 @@ import torch
 
 import torchrecorder
 from tests import torchvision_shim
+from tests.views.loops import trained
 from tests.work import growth, lines_run
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -48,12 +49,7 @@ def training(steps: int) -> Recording:
     """So many steps of training."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), momentum=0.9, foreach=False)
-    with torchrecorder.Recorder(model) as recorder:
-        for _ in range(steps):
-            optimizer.zero_grad()
-            model(torch.rand(2, 4)).sum().backward()
-            optimizer.step()
-    return recorder.recording
+    return trained(model, optimizer, steps)
 
 
 RUNS: dict[str, tuple[Callable[[int], Recording], int]] = {
