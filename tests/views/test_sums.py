@@ -177,6 +177,58 @@ def test_what_only_it_reads_can_fold():
     assert len(sums(view)) == 1
 
 
+def of_generator(net: nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
+    total = sum(branch(x) for branch in net)
+    assert isinstance(total, torch.Tensor)
+    return total
+
+
+def of_calls(net: nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
+    def term(branch: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return branch(x.cos())
+
+    total = sum(term(branch, x)
+                for branch in net)
+    assert isinstance(total, torch.Tensor)
+    return total
+
+
+def of_sums(net: nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
+    total = sum(sum(branch(part) for part in (x, x.exp())) for branch in net)
+    assert isinstance(total, torch.Tensor)
+    return total
+
+
+@pytest.mark.parametrize("total, count", [(of_generator, 1), (of_calls, 1), (of_sums, 5)])
+@pytest.mark.parametrize("functions", [None, True])
+def test_the_terms_of_a_generator_expression_are_beside_each_other(
+    total: Callable[[nn.ModuleList, torch.Tensor], torch.Tensor], count: int, functions: bool | None
+) -> None:
+    """Also if Python adds each of them before it computes the next."""
+    nets = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
+    recording = torchrecorder.record(lambda x: total(nets, x), torch.ones(1, 3))
+    grouped = WithFunctions(functions)(recording)
+    added = [scope for scope in grouped.scopes.values() if scope.cls == SUM]
+    assert len(added) == count and not [*problems(grouped)]
+    (last,) = {slot.value for slot in recording.outputs}
+    final = next(scope for scope in added if last in [slot.value for slot in scope.outputs])
+    assert [slot.name for slot in final.inputs] == [f"iterable.{place}" for place in range(4)]
+    assert {len(recording.consumers[slot.value]) for slot in final.inputs} == {1}
+    view = view_of(recording, functions=functions, fold=False)
+    assert not any(name_of(view, box) == "add" for box in view.boxes)
+    view = view_of(recording, functions=functions)
+    assert 4 in {part.count for part in (*view.boxes.values(), *view.clusters.values())}
+    (box,) = [box for box in sums(view) if final.id in view.boxes[box].members]
+    assert [*view.boxes].index(box) == len(view.boxes) - 2  # before the output
+
+
+def test_a_sum_that_is_added_to_something_on_its_line_is_a_box_of_its_own():
+    view = view_of(torchrecorder.record(lambda x, y: x + sum((y, y.exp(), y.cos())),
+                                        (torch.ones(2), torch.ones(2))))
+    (box,) = sums(view)
+    assert len([arrow for arrow in view.arrows if arrow.head == box]) == 3
+
+
 def test_steps_with_a_sum_are_one_loop():
     net = Losses()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -202,6 +254,13 @@ def sum_with_other_steps(terms: list[torch.Tensor]) -> torch.Tensor:
     total: torch.Tensor | int = 0
     for term in terms:
         total = total + term.exp()
+    assert isinstance(total, torch.Tensor)
+    return total
+
+
+def sum_in_a_loop(terms: list[torch.Tensor]) -> torch.Tensor:
+    total: torch.Tensor | int = 0
+    for term in terms: total = total + [*(part.exp() for part in (term,))][0].cos()  # fmt: skip # noqa
     assert isinstance(total, torch.Tensor)
     return total
 
@@ -239,8 +298,8 @@ def cumulative(terms: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
 @pytest.mark.parametrize(
     "program",
     [
-        sum_read_between, sum_with_other_steps, sum_of_one, sum_of_tensors, sum_of_twice,
-        sum_of_others_on_a_line, cumulative,
+        sum_read_between, sum_with_other_steps, sum_in_a_loop, sum_of_one, sum_of_tensors,
+        sum_of_twice, sum_of_others_on_a_line, cumulative,
     ],
 )
 def test_what_is_no_such_sum_is_drawn_as_it_is(program: Callable[..., object]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from torchrecorder.events import OpId, SourceLine
-from torchrecorder.graph.nodes import Op
+from torchrecorder.events import FunctionId, OpId, SourceLine
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import Relations, readers_of
 
 ADDS = frozenset(("add", "add_"))
 SUBTRACTS = frozenset(("rsub", "sub", "sub_"))
+
+CallsOf = Callable[[str], Sequence[FunctionId]]
 
 
 def running_sums(recording: Relations) -> frozenset[OpId]:
@@ -44,10 +47,14 @@ def sums_rounds(op: Op, members: Iterable[str], sums: frozenset[OpId]) -> bool:
     return begins_sum(op) and len(sums.intersection(members)) > 1
 
 
-def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
-    """The ops of each running sum whose ops ran directly after each other, as in ``sum(losses)``.
+def sums_at_once(recording: Relations, calls: CallsOf) -> Iterator[list[Op]]:
+    """The ops of each running sum in which only a generator expression runs between them.
 
-    Only the next op reads the result of each of them.
+    They are those of ``sum(losses)``, ``sum(branch(x) for branch in branches)``, and of loops that
+    only add. Only the next op reads the result of each of them.
+
+    Args:
+        calls: The calls of functions around an op or scope, in the module that runs it.
     """
     kept = {slot.value for slot in recording.outputs}
     for op in recording.ops.values():
@@ -55,16 +62,37 @@ def sums_at_once(recording: Relations) -> Iterator[list[Op]]:
         chain: list[Op] = []
         while added is not None:
             chain.append(added)
-            added = _next(recording, added) if kept.isdisjoint(added.outputs) else None
+            added = _next(recording, added, calls) if kept.isdisjoint(added.outputs) else None
         if len(chain) > 1:
             yield chain
 
 
-def _next(recording: Relations, op: Op) -> Op | None:
+def _next(recording: Relations, op: Op, calls: CallsOf) -> Op | None:
     """The op after *op* that adds to its result, if no other op reads the result."""
     readers = readers_of(recording, op)
     if len(readers) != 1:
         return None
     (later,) = readers
-    same = later.source == op.source and later.scope == op.scope and later.index == op.index + 1
-    return later if same and later.name in ADDS and not begins_sum(later) else None
+    same = later.source == op.source and later.scope == op.scope and later.name in ADDS
+    if not same or begins_sum(later) or later.inputs[0].value not in op.outputs:
+        return None
+    siblings = recording.children[op.scope]
+    first = bisect_right(siblings, op.index, key=_index)
+    last = bisect_left(siblings, later.index, key=_index)
+    around = calls(op.id)
+    between = siblings[first:last]
+    return later if all(_generated(recording, item, around, calls) for item in between) else None
+
+
+def _generated(
+    recording: Relations, item: Scope | Op, around: Sequence[FunctionId], calls: CallsOf
+) -> bool:
+    """Whether a generator expression, in the calls *around* it, runs *item*."""
+    depth, inside = len(around), calls(item.id)
+    called = recording.function_calls[inside[depth]] if len(inside) > depth else item
+    source = called.source
+    return inside[:depth] == around and source is not None and source.function == "<genexpr>"
+
+
+def _index(item: Scope | Op) -> int:
+    return item.index

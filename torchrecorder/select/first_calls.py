@@ -43,16 +43,23 @@ def with_first_calls(recording: RecordedRun) -> tuple[RecordedRun, Mapping[str, 
         item: place.before for scope, place in places.items()
         for item in (*scopes_inside(recording, [scope]), *ops_inside(recording, [scope]))
     }
-    items: list[Scope | Op] = [*recording.scopes.values(), *recording.ops.values()]
-    items.sort(key=lambda item: (moved.get(item.id, item.index), item.index))
-    numbered = [item.replace(index=index) for index, item in enumerate(items)]
+    changed = in_order_of(recording, moved)
     scopes = {
-        item.id: item.replace(parent=places[item.id].parent) if item.id in places else item
-        for item in numbered if isinstance(item, Scope)
+        scope.id: scope.replace(parent=places[scope.id].parent) if scope.id in places else scope
+        for scope in changed.scopes.values()
     }
-    ops = {item.id: item for item in numbered if isinstance(item, Op)}
-    changed = replace(recording, scopes=scopes, ops=ops)
+    changed = replace(changed, scopes=scopes)
     return changed, {scope: place.chain for scope, place in places.items()}
+
+
+def in_order_of(recording: RecordedRun, places: Mapping[str, float]) -> RecordedRun:
+    """*recording* with scopes and ops at these *places* in the run order, by id."""
+    items: list[Scope | Op] = [*recording.scopes.values(), *recording.ops.values()]
+    items.sort(key=lambda item: (places.get(item.id, item.index), item.index))
+    numbered = [item.replace(index=index) for index, item in enumerate(items)]
+    scopes = {item.id: item for item in numbered if isinstance(item, Scope)}
+    ops = {item.id: item for item in numbered if isinstance(item, Op)}
+    return replace(recording, scopes=scopes, ops=ops)
 
 
 class _FirstCalls:

@@ -20,7 +20,7 @@ from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.running_sums import sums_at_once
-from torchrecorder.select.first_calls import with_first_calls
+from torchrecorder.select.first_calls import in_order_of, with_first_calls
 
 MAX_DIRECT_OPS = 25
 """Scopes with more direct operations than this are grouped by function."""
@@ -77,10 +77,12 @@ class _Grouping:
     """Finds the calls that become scopes, and their contents, where more than *most* ops are."""
 
     def __init__(self, old: RecordedRun, most: int) -> None:
-        self.old, self.made_before = with_first_calls(old)
-        old = self.old
-        self.most = most
+        old, self.made_before = with_first_calls(old)
         self.calls_around = CallsAround(old)
+        sums = [*sums_at_once(old, self.calls_around.chain)]
+        late: dict[str, float] = {op.id: ops[-1].index for ops in sums for op in ops}
+        self.old = old = in_order_of(old, late) if late else old
+        self.most = most
         self.added: dict[ScopeId, NewScope] = {}  # for calls, parts of optimizer steps, and sums
         self.first: dict[str, list[ScopeId]] = {}
         self.parent: dict[str, ScopeId | None] = {}  # of new scopes, and of what is in them
@@ -89,7 +91,7 @@ class _Grouping:
                 self._group(scope, inside, self._depth(scope))
             if scope is not None and old.scopes[scope].kind is ScopeKind.OPTIMIZER:
                 self._group_updates(old.scopes[scope], inside)
-        for ops in sums_at_once(old):
+        for ops in sums:
             first = ops[0]
             if first.scope is not None and old.scopes[first.scope].cls == SUM:
                 continue  # grouped before
