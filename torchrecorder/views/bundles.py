@@ -86,7 +86,7 @@ class FlowClassifier:
         if is_gradient(value):
             return FlowKind.GRADIENT
         role = self._role(value)
-        if role is not None:
+        if role is not None and not self._is_returned(arrow, value):
             return FLOW_OF[role]
         if not self._steps:
             return FlowKind.TENSOR
@@ -106,6 +106,11 @@ class FlowClassifier:
             if producer is not None and value.id in producer.writes:
                 return self._memory[value.storage]
         return self._stored.get(value.id)
+
+    def _is_returned(self, arrow: Arrow, value: Value) -> bool:
+        """Whether a module call in which nothing ran returned its weight *value*, as it was."""
+        scope = self.view.recording.scopes.get(ScopeId(arrow.tail))
+        return scope is not None and value.producer not in self.view.boxes[arrow.tail].members
 
     def step(self, box: str) -> ScopeId | None:
         """The step of an optimizer or averaging at or around a box."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from math import inf
 from operator import itemgetter
 
 from torchrecorder.events import (
@@ -12,6 +13,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_alias, scaler_state
+from torchrecorder.views.held_outputs import HeldOutputs
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.training import is_in_module, training_steps
 
@@ -64,11 +66,13 @@ class _FullView:
 
     def view(self) -> View:
         empty = self._empty_scopes()
+        self.held = HeldOutputs(empty, self.scopes, self.nesting)
         for op in self.ops.values():
             if op.outputs or op.kind is not OpKind.PASS or is_in_module(self.recording, op.scope):
-                self._into(op.id, op.scope, op.inputs)
+                self._into(op.id, op.scope, op.inputs, op.index)
         for scope in empty:
-            self._into(scope.id, scope.parent, scope.inputs)
+            self._into(scope.id, scope.parent, scope.inputs, scope.index)
+            self._into(scope.id, scope.parent, self.held.of(scope), -1)
         outputs = list(self._outputs())
         boxes = [*self._sources(), *self._inner(empty), *self._written(), *outputs]
         homes = {box.cluster for box in boxes}
@@ -86,13 +90,17 @@ class _FullView:
         full.update(op.scope for op in self.ops.values())
         return [scope for scope in self.scopes.values() if scope.id not in full]
 
-    def _into(self, head: str, cluster: str | None, slots: Iterable[Slot]) -> None:
-        """Add the arrows into a box, and note the readers of values that no drawn op made."""
+    def _into(self, head: str, cluster: str | None, slots: Iterable[Slot], index: float) -> None:
+        """Add the arrows into a box, which reads *slots* at *index* in the run order, and note the
+        readers of values that no drawn op made."""
         values, ops = self.values, self.ops
         for name, value in slots:
             value = self._behind_aliases(value, cluster) if self._aliases else value
             producer = values[value].producer
-            if producer in ops:
+            call = self.held.returned_by(value, cluster, index)
+            if call is not None and cluster not in self.steps:
+                self.arrows.append(Arrow(call, head, value, name))
+            elif producer in ops:
                 in_module = cluster not in self.steps and value in self._updated
                 if in_module:
                     self.read_updated.setdefault(value, len(self.read_updated))
@@ -120,7 +128,7 @@ class _FullView:
     def _outputs(self) -> Iterator[Box]:
         for number, slot in enumerate(self.recording.outputs):
             box = Box(f"out:{number}", BoxKind.OUTPUT, None, ())
-            self._into(box.id, None, (slot,))
+            self._into(box.id, None, (slot,), inf)
             yield box
 
     def _sources(self) -> Iterator[Box]:

@@ -270,7 +270,7 @@ def _held_inside(view: View) -> list[str]:
     for arrow in view.arrows if heads else ():
         if arrow.tail in heads:
             heads[arrow.tail].append(arrow.head)
-        elif arrow.value is not None:
+        elif arrow.value is not None and arrow.value not in heads:
             written.add(view.recording.values[arrow.value].storage)
     written.discard(NO_STORAGE)
     return [
@@ -282,16 +282,19 @@ def _held_inside(view: View) -> list[str]:
 
 
 def _holds(view: View, head: str, constant: str) -> bool:
-    """Whether all readers of *constant* in the box *head* are in the module that holds it."""
+    """Whether all readers of *constant* in the box *head* are in the module that holds it, or it is
+    a call of that module, which returns the constant."""
     recording, members = view.recording, {head, *view.boxes[head].members}
-    names = recording.values[ValueId(constant)].names
+    if head not in recording.scopes:
+        return False
+    names, ops = recording.values[ValueId(constant)].names, recording.ops
     readers = [one for one in recording.consumers.get(ValueId(constant), ()) if one in members]
-    for reader in readers:
-        around = [recording.scopes[one] for one in recording.within(recording.ops[reader].scope)]
+    for scope in {ops[reader].scope for reader in readers} or {ScopeId(head)}:
+        around = [recording.scopes[one] for one in recording.within(scope)]
         paths = [one.path for one in around if one.id in members and one.module is not None]
         if not any(name.startswith(f"{path}." if path else "") for name in names for path in paths):
             return False
-    return bool(readers) and head in recording.scopes
+    return True
 
 
 def _without_reads(view: View, steps: Collection[str | None]) -> View:

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 from math import prod
 
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Row
 from torchrecorder.graph.recording import RecordedRun
 
@@ -231,6 +231,9 @@ class View:
                 continue
             op = self.recording.ops.get(OpId(self.recording.values[value].producer or ""))
             if op is None or op.id in self.box_of:
+                scope = self.recording.scopes.get(ScopeId(tail))
+                if scope is not None and any(slot.value == value for slot in scope.outputs):
+                    return value  # a weight that a module returns as it is
                 continue
             before = dict.fromkeys(slot.value for slot in op.inputs)
             waiting += [item for item in before if item not in seen]
