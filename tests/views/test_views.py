@@ -173,8 +173,10 @@ def test_parameter_that_is_an_output_is_shown() -> None:
     """Even where parameters are hidden."""
     run = Builder()
     with run.scope("Net"):
+        run.op("relu", run.input())
         run.returns(run.parameter("weight"))
-    assert arrows(view_of(run.recording(), parameters=False)) == ["weight -> out:0"]
+    view = view_of(run.recording(), parameters=False)
+    assert arrows(view) == ["x -> relu", "weight -> out:0"]
 
 
 def test_parameters_are_shown_where_no_module_shows_them() -> None:
