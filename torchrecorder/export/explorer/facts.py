@@ -193,10 +193,18 @@ class Facts:
             return
         box = self.view.boxes[item]
         if box.kind is BoxKind.OUTPUT:
-            slot = self.recording.outputs[int(item.partition(":")[2])]
-            yield "out", self.form(self.recording.values[slot.value])
+            numbers = [int(each.partition(":")[2]) for each in box.instances or (item,)]
+            slots = [self.recording.outputs[number] for number in numbers]
+            forms = [self.form(self.recording.values[slot.value]) for slot in slots]
+            alike = f"{box.count} tensors of " if box.count > len(forms) else ""  # of one shape
+            yield from (("out", alike + form) for form in islice(forms, MAX_LISTED))
             return
         value = self.recording.values[ValueId(item)]
+        if box.is_group:
+            for each in islice(filter(self.recording.values.__contains__, box.members), MAX_LISTED):
+                one = self.recording.values[ValueId(each)]
+                yield (*one.names, one.role.value)[0], self.form(one)
+            return
         yield "tensor", self.form(value)
         for name in value.names:
             yield "name", name
