@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 
 from torchrecorder.annotations.compiled import breaks_at, kernels_of
+from torchrecorder.annotations.parameters import PARAMETERS, in_no_module
 from torchrecorder.checks import plural
 from torchrecorder.events import (
     COMPILED_GRAPH, GradId, OpId, OpKind, ScopeId, Slot, ValueId, names_gradient,
@@ -98,6 +99,8 @@ class Facts:
         """The data of the run as a whole."""
         run = self.recording.run
         rows: list[FactRow] = [("PyTorch", run.torch_version), ("grad mode", run.grad_mode)]
+        loose = in_no_module(PARAMETERS.on(self.recording))
+        rows += [("params in no module", PARAMETERS.show(loose))] if loose else []
         rows += self._graphs()
         rows += [("note", note) for note in run.notes]
         rows += [("failed", failure.text(folder=False)) for failure in run.failures]
