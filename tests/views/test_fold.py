@@ -225,6 +225,22 @@ def test_outputs_of_one_kind_are_joined() -> None:
     assert draw(view).shapes[-1].label[0].text == "output 0 … 5  ×6"
 
 
+def test_a_tensor_that_is_returned_again_is_one_output() -> None:
+    """Each step of a decoder returns the result of the encoder, which is no further tensor."""
+    run = Builder()
+    states = run.op("encode", run.input())
+    for _ in range(5):
+        with run.scope("decoder", "Decoder"):
+            run.returns(run.op("add", states), states)
+    view = view_of(run.recording(), depth=1)
+    [(encoded, box)] = [
+        (arrow.value, view.boxes[arrow.head]) for arrow in view.arrows
+        if arrow.tail == "o0" and arrow.head.startswith("out:")
+    ]
+    assert encoded == states and (box.count, len(box.names)) == (1, 5)
+    assert [view.boxes[name].count for name in view.boxes if name.startswith("out:")] == [5, 1]
+
+
 def test_one_different_op_in_the_middle_of_a_chain() -> None:
     """Cuts it in two."""
     run = Builder()
