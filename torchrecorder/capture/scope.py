@@ -53,14 +53,6 @@ Choice = Union[bool, str, Sequence[str]]
 """True for all; or dotted paths of scopes, with the wildcards ``*`` and ``?``."""
 
 
-def chooses(choice: Choice, paths: Sequence[str]) -> bool:
-    """Whether *choice* includes scopes with one of these dotted paths."""
-    if isinstance(choice, bool):
-        return choice
-    patterns = patterns_of(choice)
-    return any(fnmatch.fnmatchcase(path, pattern) for path in paths for pattern in patterns)
-
-
 def chosen(choice: Choice, paths: Sequence[str]) -> Sequence[str]:
     """Those of the *paths* of one call by which *choice* includes it: the first one, unless only
     others match a pattern."""
