@@ -193,8 +193,9 @@ class Series:
 
     def _add(self, recording: Recording, step: int, weights: Mapping[str, Weight]) -> None:
         self.points.extend(points(recording, step, self._scopes, weights))
+        known = recording.call_paths.known
         for name, weight in weights.items():
-            if self._scopes is None or _fits(name.rpartition(".")[0], self._scopes):
+            if self._scopes is None or _fits(known((name.rpartition(".")[0],)), self._scopes):
                 for what, bars in weight.histograms.items():
                     self.histograms.append(Bars(step, name, what, bars))
 
@@ -371,11 +372,12 @@ def _follows(recording: Recording, scope: Scope, scopes: Sequence[str] | None) -
     if scopes is None:
         inner = (child for child in recording.children[scope.id] if isinstance(child, Scope))
         return not any(item.module is not None for item in inner)
-    return _fits(scope_name(recording, scope.id), scopes)
+    name = scope_name(recording, scope.id)
+    return _fits(recording.call_paths[scope.id] if scope.path else (name,), scopes)
 
 
-def _fits(path: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(path, pattern) for pattern in patterns)
+def _fits(paths: Sequence[str], patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(path, pattern) for path in paths for pattern in patterns)
 
 
 def _remark(what: str, texts: Mapping[str, str]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from torchrecorder.graph.median_runs import own_seconds
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -121,6 +123,86 @@ def test_a_part_under_another_mode_is_a_call_of_its_own() -> None:
     recording = torchrecorder.record(Model(switched), X, backward=True)
     assert calls(recording, "g") == [["linear"], ["linear", "relu"]]
     assert "no_grad" in str(recording.why_no_gradient("g.b.weight"))
+
+
+class Waits(nn.Module):
+    """Yields three tensors, after a pause for each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Any:
+        for _ in range(3):
+            x = x.tanh()
+            time.sleep(0.02)
+            yield self.a(x)
+
+
+class Handed(nn.Module):
+    """Returns the generator of another module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.g = Waits()
+
+    def forward(self, x: Tensor) -> Any:
+        return self.g(x + 1)
+
+
+class Sums(nn.Module):
+    """Adds what a generator yields."""
+
+    def forward(self, parts: Any) -> Any:
+        return sum(parts)
+
+
+class Each(nn.Module):
+    """Yields the sine of each tensor of a generator."""
+
+    def forward(self, parts: Any) -> Any:
+        for part in parts:
+            yield part.sin().cos()
+
+
+@pytest.mark.parametrize("made_by", [Waits, Handed])
+@pytest.mark.parametrize("through", [[Sums], [Each, Sums]])
+def test_time_is_that_of_the_generator_alone(made_by: Any, through: list[Any]) -> None:
+    """Not that of the module that reads it; all times together are that of the run."""
+    layers = nn.Sequential(made_by(), *(read() for read in through))
+    recording = torchrecorder.record(layers, X)
+    own, rows = own_seconds(recording), recording.scopes.values()
+    (waits,) = (scope for scope in rows if scope.cls == "Waits")
+    assert waits.seconds is not None and waits.seconds > 0.06 and own[waits.id] > 0.06
+    for scope in rows:
+        assert scope is waits or own[scope.id] < 0.06
+        inner = [one.seconds or 0.0 for one in rows if one.parent == scope.id]
+        assert scope.seconds is not None and scope.seconds > sum(inner) - 1e-6
+    everything = sum(recording.annotations["forward_time"].by_node.values())
+    assert recording.scopes["s0"].seconds == pytest.approx(everything, abs=1e-3)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_generator_that_raises_before_an_operation_has_failed(inside: bool) -> None:
+    """Like one that raises after it; the others have not."""
+    class Raises(nn.Module):
+        def forward(self, x: Tensor) -> Any:
+            yield x.tanh()
+            raise ValueError("no second part")
+
+    class Around(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.g, self.h = Raises(), Parts()
+
+        def forward(self, x: Tensor) -> Any:
+            return next(self.h(x)) + sum(self.g(x))
+
+    model = Around()
+    with pytest.raises(ValueError, match="no second part"), torchrecorder.Recorder(model) as run:
+        model(X) if inside else sum(model.g(X))
+    failed = {scope.path for scope in run.recording.scopes.values() if scope.failed}
+    assert failed == ({"", "g"} if inside else {"g"})
 
 
 def test_what_is_not_taken_is_not_kept() -> None:

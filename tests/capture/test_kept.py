@@ -70,6 +70,16 @@ def test_values_of_operations_are_kept():
         tr.record(model, x, keep="Attends: softmin")
 
 
+@pytest.mark.parametrize("pattern", [
+    "Attends: softmax", "*: softmax", "*: soft*", "*: *max", "*: softma?", "*: softma[xy]",
+    "*: s*x", "A*: ??ftmax",
+])  # fmt: skip
+def test_patterns_of_operations_have_wildcards_anywhere(pattern):
+    """Also at the end, and in the name of the operation alone."""
+    kept = tr.record(Attends(), torch.randn(5, 4), keep=pattern).activations
+    assert "Attends: softmax" in kept and {*kept} <= {"Attends: softmax", "Attends: max"}
+
+
 def test_nothing_is_kept_unasked():
     """Without keep there is nothing to be had."""
     recording = tr.record(mlp(), torch.ones(1, 4))

@@ -62,6 +62,20 @@ def test_a_look_only_notes():
     assert note.startswith("Sequential ran eagerly") and "by other_backend" in note
 
 
+def test_an_object_has_its_own_name():
+    """Not that of the function whose signature it shows, as tools
+    that imitate a function set it."""
+    class Doubles:
+        __wrapped__ = staticmethod(loss_of)
+
+        def __call__(self, x):
+            return x * 2
+
+    compiled = torch.compile(Doubles(), backend=other_backend)
+    with pytest.warns(Notice, match="^Doubles ran eagerly"), torchrecorder.Recorder():
+        compiled(torch.ones(2))
+
+
 def test_the_eager_backend_is_not_reported():
     """It gives the same numbers."""
     double = torch.compile(lambda x: x * 2, backend="eager")

@@ -127,6 +127,27 @@ def test_of_tensors() -> None:
     assert told.tensor(None) == told.tensor("v99") == ()
 
 
+def test_of_boxes_of_many_tensors() -> None:
+    """Each input with its name; each output, or how many there are if they are alike."""
+    def alike(rows: list[torch.Tensor]) -> Any:
+        return torch.stack(rows).unbind(1)
+
+    def growing(x: torch.Tensor) -> list[torch.Tensor]:
+        return [x := torch.cat([x, x[:1]]) for _ in range(4)]
+
+    def told(function: Any, given: Any, item: str) -> tuple[tuple[str, str], ...]:
+        unfolded = make_view(record(function, given)).unfolded
+        assert unfolded is not None
+        return Facts(unfolded().view, {}, False).rows(TreeNode(item, -1))
+
+    rows, one = [torch.ones(4, 4) for _ in range(6)], torch.ones(1, 4)
+    named = tuple((f"rows.{number}", WEIGHT) for number in range(6))
+    assert told(alike, (rows,), "v0") == named
+    assert told(alike, (rows,), "out:0") == (("out", "4 tensors of 6×4 float32 on cpu"),)
+    sizes = tuple(("out", f"{size}×4 float32 on cpu") for size in (2, 3, 4, 5))
+    assert told(growing, one, "out:0") == sizes
+
+
 def test_forms_are_distinguished() -> None:
     """By shape, type, device, kind and whether they require grad."""
     told = facts(network())

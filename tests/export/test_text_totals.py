@@ -10,6 +10,7 @@ import torch
 import torchrecorder
 from tests.figures import network
 from torchrecorder.events import ScopeKind
+from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.export.table.text import summary
 from torchrecorder.testing import Builder
 from tests.export.test_text import total
@@ -67,6 +68,9 @@ def test_parameters_that_no_module_has_registered() -> None:
     own = sum(each.numel() for each in model.parameters())
     assert total(found, "Params in no module") == "12"
     assert total(found, "Total params") == str(own + 12)
+    about = Facts(torchrecorder.view(found), {}, False).run()
+    assert ("params in no module", "12") in about
     for run in (torchrecorder.record(torch.nn.Linear(4, 3), torch.ones(1, 4)),
                 torchrecorder.record(lambda x: x @ held[0], torch.ones(1, 3))):
-        assert "no module" not in str(run.summary())
+        told = Facts(torchrecorder.view(run), {}, False).run()
+        assert "no module" not in f"{run.summary()} {told}"

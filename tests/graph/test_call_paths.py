@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.annotations.limits import exceeded
 from torchrecorder.errors import NothingFound
 from torchrecorder.recording import Recording
 from torchrecorder.views.view import View
@@ -131,6 +132,36 @@ def test_statistics_of_a_shared_module() -> None:
 
     first, *others = map(measured, (*PATHS, "common.0"))
     assert first and all(other == first for other in others)
+
+
+@pytest.mark.parametrize("path", ["encoder.embed.0", "decoder.embed.0", "common.0.0"])
+def test_new_names_and_limits_know_each_path(called_above: Recording, path: str) -> None:
+    """A module inside a shared one, its operations and its weights have a name by each of them."""
+    rename = {path: "A", f"{path}.linear": "B", f"{path}.weight": "C"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a name that is unknown warns
+        figures = [
+            torchrecorder.figure(called_above, depth=depth, parameters=True, rename=rename)
+            for depth in (2, "ops")
+        ]
+    titles = [[shape.label[0].text for shape in figure.shapes] for figure in figures]
+    closed, opened = ([found.count(title) for title in "ABC"] for found in titles)
+    assert closed == [2, 0, 1] and opened == [0, 2, 1]
+    lines = exceeded(called_above, {path: {"parameters": 1}})
+    assert lines == [f"{path}: parameters: 20 of 1"]
+
+
+@pytest.mark.parametrize("scopes", ["encoder.*.0", "decoder.*.0", "common.0.0"])
+def test_a_series_of_a_shared_module(scopes: str) -> None:
+    """Has its points and histograms by each of its paths."""
+    model = Shares(parts_call=False)
+    series = torchrecorder.Series(model, every=1, scopes=scopes, histograms=True)
+    with series.step():
+        model(torch.ones(1, 4)).sum().backward()
+    assert series.scopes == ("encoder.embed.0",)
+    assert series.points[0].gradient_norm is not None
+    names = {bars.name.rpartition(".")[2] for bars in series.histograms}
+    assert names == {"weight", "bias"}
 
 
 def test_modules_that_are_shared_in_a_shared_module() -> None:

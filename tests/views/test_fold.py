@@ -12,6 +12,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
+from torchrecorder.views.view import BoxKind
 
 
 def block(run: Builder, name: str, x: str, *others: str) -> Any:
@@ -55,6 +56,37 @@ def test_chain_of_open_blocks_is_one_cluster() -> None:
         "add -> head",
         "head -> out:0",
     ]
+
+
+@pytest.mark.parametrize("fold", [True, "similar"])
+def test_pages_fold_as_figures_do_where_tensors_are_boxes(fold: bool | str) -> None:
+    """What one block passes to the next is in their fold; the rest has a box after it."""
+    view = view_of(stack(4), depth=2, tensors=True, fold=fold)
+    assert view.clusters["s2"].count == 4 and view.unfolded is not None
+    page = view.unfolded()
+    page.view.check()
+    assert page.repeats == (("s2", "s4", "s6", "s8"),)
+    tensors = [box for box in page.view.boxes.values() if box.kind is BoxKind.TENSOR]
+    assert [box.cluster for box in tensors] == ["s0", "s2", "s4", "s6", "s8", "s0"]
+
+
+def test_a_result_that_others_read_too_is_a_box_of_pages() -> None:
+    """The next block reads it through the arrow in the fold."""
+    run = Builder("Stack")
+    with run.scope("Stack"):
+        blocks = [run.input()]
+        for place in range(4):
+            blocks.append(block(run, f"layers.{place}", blocks[-1]))
+        run.op("cat", *blocks[1:])
+    unfolded = view_of(run.recording(), depth=2, tensors=True).unfolded
+    assert unfolded is not None
+    page = unfolded().view
+    page.check()
+    tails = [page.boxes[arrow.tail].id for arrow in page.arrows if arrow.head in blocks[1:]]
+    assert [page.boxes[value].cluster for value in blocks[1:]] == ["s0"] * 4
+    for tail, value in zip(tails[:-1], blocks[1:]):
+        heads = [arrow.head for arrow in page.arrows if arrow.tail == tail]
+        assert heads.count(value) == 1 and len(heads) == 3  # two operations of the next block
 
 
 def test_labels_show_names_and_count() -> None:
@@ -191,6 +223,22 @@ def test_outputs_of_one_kind_are_joined() -> None:
     assert boxes(view) == ["x", "0", "out:0"]
     assert (view.boxes["out:0"].count, view.boxes["out:0"].names[-1]) == (6, "5")
     assert draw(view).shapes[-1].label[0].text == "output 0 … 5  ×6"
+
+
+def test_a_tensor_that_is_returned_again_is_one_output() -> None:
+    """Each step of a decoder returns the result of the encoder, which is no further tensor."""
+    run = Builder()
+    states = run.op("encode", run.input())
+    for _ in range(5):
+        with run.scope("decoder", "Decoder"):
+            run.returns(run.op("add", states), states)
+    view = view_of(run.recording(), depth=1)
+    [(encoded, box)] = [
+        (arrow.value, view.boxes[arrow.head]) for arrow in view.arrows
+        if arrow.tail == "o0" and arrow.head.startswith("out:")
+    ]
+    assert encoded == states and (box.count, len(box.names)) == (1, 5)
+    assert [view.boxes[name].count for name in view.boxes if name.startswith("out:")] == [5, 1]
 
 
 def test_one_different_op_in_the_middle_of_a_chain() -> None:

@@ -43,8 +43,8 @@ def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
         InvalidArgument: No module has this path, or the run did not measure the annotation.
         UnknownAnnotation: No annotation has this name.
     """
-    modules = recording.modules.values()
-    named = {name: module for module in modules for name in module.names if name}
+    known, modules = recording.call_paths.known, recording.modules.values()
+    named = {name: module for module in modules for name in known(module.names) if name}
     inside = ScopeMembers(recording)
     found = []
     for path, limits in budgets.items():

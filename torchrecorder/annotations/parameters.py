@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from torchrecorder.annotations.amounts import exact, of_bytes
-from torchrecorder.annotations.annotation import PROCESSES, Annotation
+from torchrecorder.annotations.annotation import PROCESSES, Annotation, Numbers
 from torchrecorder.annotations.parameter_owners import flat_parameters
 from torchrecorder.events import Role
 from torchrecorder.graph.nodes import Value
@@ -76,3 +76,13 @@ STORED_NUMBERS = (
     BUFFER_BYTES,
 )
 """Number and bytes of parameters and buffers."""
+
+
+def in_no_module(parameters: Numbers) -> float:
+    """The number of *parameters* that a recorded model uses and none of its modules has registered,
+    such as those in a list: an optimizer of ``model.parameters()`` does not update them."""
+    owned = parameters.owned
+    if all(module.apart for module in owned.recording.modules.values()):
+        return 0
+    parts = {value for part in owned.recording.parameter_parts for value in part}
+    return sum(parameters.by_node.get(value, 0) for value in owned.loose - parts)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Union
 
 from torch import Tensor
 
-from torchrecorder.events import GradId, OpId, ScopeId, ValueId
+from torchrecorder.events import GradId, OpId, ScopeId, ScopeLeft, ValueId
 from torchrecorder.graph.nodes import Scope
 
 Called = Callable[[Any, tuple[Any, ...], Mapping[str, Any], ScopeId], None]
@@ -23,7 +23,9 @@ class OpenScope:
     # what identifies a region: the frame that runs it, or its modes; None for a call
     key: object = None
     begun = 0  # the index in run order after its arguments were read
-    spent = 0.0  # the seconds of the earlier parts of a generator
+    left: ScopeLeft | None = None  # its last end; that of a generator has several
+    # the scopes around the call that made a generator, of which it is a later part
+    around: Collection[OpenScope] | None = None
     results_unseen = False  # whether its outputs are unknown, as those of a call without hooks
     # called when a region ends, if anything is to be done then
     ends: Callable[[], None] | None = None
@@ -49,14 +51,6 @@ def scopes_around(scopes: Mapping[ScopeId, Scope], scope: ScopeId | None) -> Ite
 
 Choice = Union[bool, str, Sequence[str]]
 """True for all; or dotted paths of scopes, with the wildcards ``*`` and ``?``."""
-
-
-def chooses(choice: Choice, paths: Sequence[str]) -> bool:
-    """Whether *choice* includes scopes with one of these dotted paths."""
-    if isinstance(choice, bool):
-        return choice
-    patterns = patterns_of(choice)
-    return any(fnmatch.fnmatchcase(path, pattern) for path in paths for pattern in patterns)
 
 
 def chosen(choice: Choice, paths: Sequence[str]) -> Sequence[str]:

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, TypeVar, Union
 
@@ -20,7 +20,8 @@ from torchrecorder.build import Event
 from torchrecorder.capture.internals.access import is_tracing
 from torchrecorder.capture.scope import Observer, OpenScope
 from torchrecorder.events import (
-    FunctionId, GradId, Lost, ModuleId, OpId, OpKind, ScopeId, ScopeKind, Slot, SourceLine, ValueId,
+    FunctionId, GradId, Lost, ModuleId, OpId, OpKind, ScopeId, ScopeKind, ScopeLeft, Slot,
+    SourceLine, ValueId, new_tuple,
 )
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import Op, Scope
@@ -246,11 +247,29 @@ class Tape:
         self.scope = scope
         return opened
 
-    def reopen(self, opened: OpenScope) -> None:
-        """Open a scope again, which its `ScopeLeft` then ends a second time."""
+    def reopen(self, opened: OpenScope, around: Collection[OpenScope]) -> None:
+        """Open a scope again, which its `ScopeLeft` then ends a second time; *around* it are the
+        scopes in which it began."""
         self.stack.append(opened)
         self.scope = opened.scope
-        opened.started = self.time() - opened.spent
+        opened.around = around
+        opened.started = self.time() - _seconds(opened)
+
+    def end(self, opened: OpenScope, outputs: tuple[Slot, ...] | None, failed: bool) -> None:
+        """Write the end of a scope that was left. The time of a later part of a generator counts in
+        the scopes around its call, and not in those that run around the part."""
+        before, seconds = _seconds(opened), self.time() - opened.started
+        row = opened.scope, opened.inputs, outputs, seconds, failed
+        opened.left = new_tuple(ScopeLeft, row)
+        self.write(opened.left)
+        if opened.around is not None:
+            for running in self.stack:
+                if running not in opened.around:
+                    running.started += seconds - before
+            for outer in opened.around:
+                if outer.left is not None and outer not in self.stack:
+                    outer.left = outer.left._replace(seconds=_seconds(outer) + seconds - before)
+                    self.write(outer.left)
 
     def leave(self) -> OpenScope:
         """Remove the innermost scope, whose event the caller writes."""
@@ -332,6 +351,11 @@ class Tape:
         self.aliases_work = self.aliases_work and instrument not in _ALIAS_INSTRUMENTS
         where = self.stack[-1].event.path if self.stack else ""
         self.write(Lost(instrument, where, f"{type(error).__name__}: {first_line(error)}"))
+
+
+def _seconds(opened: OpenScope) -> float:
+    """The seconds of a scope until its last end."""
+    return (opened.left.seconds or 0.0) if opened.left is not None else 0.0
 
 
 def first_line(error: BaseException) -> str:

@@ -177,7 +177,7 @@ class Captions:
             return region_title(scope)
         function = scope.cls == FUNCTION
         cls = "" if function else self._short(self.renamed.cls(scope))
-        title = self.renamed.scope(scope)
+        title = self.renamed.scope(scope, self.recording)
         if title is None:
             name = labels.shorten(labels.names(drawn.names) or scope.name) + "()" * function
             name = cls if name == scope.cls else name
@@ -241,8 +241,7 @@ class Captions:
     def _op_title(self, op: Op) -> str:
         if not self.style.rename:
             return labels.shorten(op.name)
-        scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
-        return self._short(self.renamed.op(op, scope.path if scope is not None else ""))
+        return self._short(self.renamed.op(op, self.recording))
 
     def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
         """The arguments of an op, with ranges if it stands for all iterations of a loop."""
@@ -281,7 +280,7 @@ class Captions:
 
     def _near(self, value: Value, box: Box) -> str:
         """A parameter name relative to the cluster of its box, or the range of several."""
-        renamed = self.renamed.find([*value.names, box.kind.value])
+        renamed = self.renamed.tensor(value.names, box.kind.value, self.recording)
         if renamed is not None:
             return renamed
         names = box.names or (*value.names, box.kind.value)[:1]

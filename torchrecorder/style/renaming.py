@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
@@ -23,19 +23,25 @@ class Renaming:
         self.given = frozenset(names.values())
         self.patterns = [name for name in names if any(letter in name for letter in "*?[")]
 
-    def scope(self, scope: Scope) -> str | None:
-        """The title of a module or function, by its path or name."""
-        return self.find(filter(None, (scope.path, scope.name)))
+    def scope(self, scope: Scope, recording: RecordedRun) -> str | None:
+        """The title of a module or function, by one of its paths or its name."""
+        paths = recording.call_paths[scope.id] if self.names else ()
+        return self.find(filter(None, (*paths, scope.name)))
 
     def cls(self, scope: Scope) -> str:
         """The class of a module."""
         found = self.find([scope.cls])
         return scope.cls if found is None else found
 
-    def op(self, op: Op, path: str) -> str:
-        """The title of an op in the scope at *path*, by its name or its path."""
-        found = self.find((f"{path}.{op.name}" if path else op.name, op.name))
+    def op(self, op: Op, recording: RecordedRun) -> str:
+        """The title of an op, by its name or one of its paths."""
+        found = self.find((*_paths(op, recording), op.name)) if self.names else None
         return op.name if found is None else found
+
+    def tensor(self, names: Sequence[str], role: str, recording: RecordedRun) -> str | None:
+        """The title of a tensor, by one of its *names* or its role."""
+        known = recording.call_paths.known(names) if self.names else ()
+        return self.find((*known, role))
 
     def check(self, *recordings: RecordedRun) -> None:
         """Warn about names that match nothing in any of *recordings*."""
@@ -57,14 +63,19 @@ class Renaming:
 def called(recording: RecordedRun) -> Iterator[str]:
     """All names in *recording* that a mapping can use."""
     for scope in recording.scopes.values():
-        yield from (scope.path, scope.name, scope.cls)
+        yield from (*recording.call_paths[scope.id], scope.name, scope.cls)
     for op in recording.ops.values():
-        around = recording.scopes.get(op.scope) if op.scope is not None else None
-        yield from (op.name, f"{around.path}.{op.name}" if around is not None else op.name)
+        yield from (op.name, *_paths(op, recording))
     for value in recording.values.values():
-        yield from (value.role.value, *value.names)
+        yield from (value.role.value, *recording.call_paths.known(value.names))
     for slot in recording.outputs:
         yield from ("output", slot.name, end_title("output", slot.name))
+
+
+def _paths(op: Op, recording: RecordedRun) -> Iterator[str]:
+    """The paths of the scope of *op*, each with the name of *op*."""
+    around = recording.call_paths[op.scope] if op.scope is not None else ("",)
+    yield from (f"{path}.{op.name}" if path else op.name for path in around)
 
 
 def check_names(names: object) -> None:

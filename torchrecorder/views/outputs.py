@@ -119,12 +119,15 @@ def joined(view: View, first_of: Mapping[str, str]) -> View:
 
 
 def _group(view: View, box: Box, heads: Sequence[str]) -> Box:
-    """*box* as the box of all outputs *heads*; if their shapes differ, they are its instances."""
+    """*box* as the box of all outputs *heads*; if their shapes differ, they are its instances. A
+    tensor that is returned again and again, as that of an encoder by each step of a decoder, counts
+    once."""
     slots = [view.recording.outputs[_number(head)] for head in heads]
     shapes = {view.recording.values[slot.value].shape for slot in slots}
     instances = tuple(heads) if len(shapes) > 1 else ()
     names = tuple(slot.name for slot in slots)
-    return box.replace(count=len(heads), names=names, instances=instances)
+    count = len({slot.value for slot in slots})
+    return box.replace(count=count, names=names, instances=instances)
 
 
 def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:

@@ -288,6 +288,8 @@ def _unfolded(start: View, options: ViewOptions, quiet: IsUndrawn) -> Unfolded:
     whole_view, inside = joined_outputs(view, groups), members(view, members(start))
     if options.fold:
         whole_view = group_inputs(whole_view, {item for group in groups for item in group})
+    if options.tensors:
+        whole_view = show_tensors(whole_view, groups)
     return Unfolded(whole_view, inside, groups, similar)
 
 
@@ -313,7 +315,8 @@ def plan(
         options: The options of the view.
         choice: The depth and closed scopes; by default chosen by size.
         quiet: The condition under which an op is not shown, if known.
-        fold: Whether the last steps are there, which fold what *options* ask for.
+        fold: Whether the last steps are there, which fold what *options* ask for and then draw
+            tensors: a tensor between two repeats is inside their fold.
         arrows: Whether the arrows are needed when that is done.
     """
     quiet = quiet or find_quiet(recording, options)
@@ -336,7 +339,7 @@ def plan(
         steps.append(group_samples)
     if options.fold and fold:
         steps += [Fold(options.fold == "similar", arrows), group_outputs, group_inputs]
-    if options.tensors:
+    if options.tensors and fold:
         steps.append(show_tensors)
     return steps
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ScopeId, ValueId
@@ -10,13 +10,18 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
 
-def show_tensors(view: View) -> View:
+def show_tensors(view: View, repeats: Sequence[Sequence[str]] = ()) -> View:
     """Draw the tensor on each arrow between two computing boxes as a box.
 
-    An output has a box already. A box in a fold stands for the tensor of each repeat.
+    An output has a box already. A box in a fold stands for the tensor of each repeat. What one of
+    the siblings of *repeats* passes to another stays an arrow, as in their fold.
     """
-    flows = _flows(view)
-    arrows = [arrow for arrow in view.arrows if arrow.value not in flows]
+    passed = _passed(view, repeats)
+    flows = _flows(view, passed)
+    arrows = [
+        arrow for number, arrow in enumerate(view.arrows)
+        if arrow.value not in flows or number in passed
+    ]
     for value, parts in flows.items():
         tails = dict.fromkeys(arrow.tail for arrow in parts)
         arrows.extend(Arrow(tail, value, value) for tail in tails)
@@ -25,10 +30,29 @@ def show_tensors(view: View) -> View:
     return replace(view, boxes=_boxes(view, flows), arrows=tuple(arrows))
 
 
-def _flows(view: View) -> dict[ValueId, list[Arrow]]:
-    """The arrows of each value that gets a box."""
+def _passed(view: View, repeats: Sequence[Sequence[str]]) -> set[int]:
+    """The arrows, by index, from one sibling of a group to another."""
+    group_of = {item: group[0] for group in repeats for item in group}
+
+    def siblings(box: str) -> dict[str, str]:
+        around = (box, *view.nesting.around(view.boxes[box].cluster))
+        return {group_of[item]: item for item in around if item in group_of}
+
+    around = {box: siblings(box) for box in view.boxes}
+    return {
+        number
+        for number, arrow in enumerate(view.arrows)
+        for group, sibling in around[arrow.tail].items()
+        if around[arrow.head].get(group, sibling) != sibling
+    }
+
+
+def _flows(view: View, passed: Collection[int]) -> dict[ValueId, list[Arrow]]:
+    """The arrows of each value that gets a box, without those that are *passed* to a sibling."""
     flows: dict[ValueId, list[Arrow]] = {}
-    for arrow in view.arrows:
+    for number, arrow in enumerate(view.arrows):
+        if number in passed:
+            continue
         if arrow.value is not None and arrow.value not in view.boxes:
             flows.setdefault(arrow.value, []).append(arrow)
     return {

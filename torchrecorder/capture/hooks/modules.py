@@ -43,9 +43,7 @@ from torchrecorder.capture.tensors.argument_objects import (
 )  # fmt: skip
 from torchrecorder.capture.tensors.describe import grad_fn_of, tensors_in
 from torchrecorder.capture.tensors.entries import OtherThreadResult
-from torchrecorder.events import (
-    FUNCTION, OpId, ScopeKind, ScopeLeft, Slot, ValueId, new_tuple,
-)  # fmt: skip
+from torchrecorder.events import FUNCTION, OpId, ScopeKind, Slot, ValueId
 
 NamedTensors = list[tuple[str, Tensor]]
 """Tensors with their paths in arguments or results."""
@@ -265,6 +263,7 @@ class ModuleScopes:
         if error is not None:
             self.tape.fail(error, None)
         self._close_inner(opened, failed)
+        self.direct.raised(error)
         found = [] if failed else tensors_in(output)
         if not failed and not found:
             found = tensors_in_objects([("", output)], [])
@@ -320,9 +319,7 @@ class ModuleScopes:
         if not self.open:
             self.registry.places = ObjectPlaces([])
         self.tape.leave()
-        seconds = self.tape.time() - opened.started
-        left = (opened.scope, opened.inputs, outputs, seconds, failed)
-        self.tape.write(new_tuple(ScopeLeft, left))
+        self.tape.end(opened, outputs, failed)
         opened.arguments, opened.frame = {}, None
 
     def _replace_output(
@@ -392,6 +389,7 @@ class ModuleScopes:
             self._close_last(failed=failed)
         while self.tape.stack:
             self.regions.close(self.tape.stack[-1], failed=failed)
+        self.direct.raised(error)
 
 
 def _remove(handle: RemovableHandle) -> None:

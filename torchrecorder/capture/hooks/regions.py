@@ -27,7 +27,7 @@ from torchrecorder.capture.internals.region_functions import SHARDING_NAMES
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import dtype_facts
-from torchrecorder.events import ScopeId, ScopeKind, ScopeLeft, SourceLine
+from torchrecorder.events import ScopeId, ScopeKind, SourceLine
 from torchrecorder.graph.nodes import Scope
 
 
@@ -235,10 +235,8 @@ class Regions:
         assert left is opened
         if opened.ends is not None:
             opened.ends()
-        opened.spent = seconds = self.tape.time() - opened.started
         opened.key = None
-        outputs = None if opened.results_unseen else ()
-        self.tape.write(ScopeLeft(opened.scope, opened.inputs, outputs, seconds, failed))
+        self.tape.end(opened, None if opened.results_unseen else (), failed)
 
     def exit(self, frame: FrameType) -> None:
         """Close the region of the function that runs in *frame*, and the regions inside it."""

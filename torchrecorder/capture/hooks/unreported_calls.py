@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.nn import Module
 
-from torchrecorder.capture.hooks.source import Region, Sources
+from torchrecorder.capture.hooks.source import Region, Sources, first_local
 from torchrecorder.capture.internals.access import CALL_CODE, current_graph_task
 from torchrecorder.capture.module_registry import ModuleRegistry, RegisteredModule
 from torchrecorder.capture.scope import OpenScope
@@ -29,7 +29,13 @@ from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import MODES, ModuleId, ScopeId, SourceLine
 
 
-_GeneratorRef = weakref.ref["GeneratorType[Any, Any, Any]"]
+class _Suspended(NamedTuple):
+    """A call whose output is a generator, and may go on."""
+
+    generator: weakref.ref[GeneratorType[Any, Any, Any]]
+    opened: OpenScope
+    around: Sequence[OpenScope]
+    mode: ScopeId | None
 
 
 class DirectCalls:
@@ -39,7 +45,7 @@ class DirectCalls:
         self.tape = registry.tape
         self.sources = sources
         self.registry = registry
-        self._generators: dict[int, tuple[_GeneratorRef, OpenScope, ScopeId | None]] = {}
+        self._generators: dict[int, _Suspended] = {}  # by the id of the frame
 
     def open(
         self, entry: RegisteredModule, module: Module, source: SourceLine | None, state: Any
@@ -84,8 +90,10 @@ class DirectCalls:
         of the innermost call if others only return what it made."""
         if isinstance(output, GeneratorType):
             frame = id(output.gi_frame)
-            if frame not in self._generators or self._generators[frame][0]() is not output:
-                self._generators[frame] = weakref.ref(output), opened, self._mode(opened)
+            if frame not in self._generators or self._generators[frame].generator() is not output:
+                around = [item for item in self.tape.stack if item is not opened]
+                made = _Suspended(weakref.ref(output), opened, around, self._mode(opened))
+                self._generators[frame] = made
 
     def resume(self, region: Region) -> bool:
         """Whether the generator that runs in *region* is the output of a call, whose scope is then
@@ -93,16 +101,35 @@ class DirectCalls:
 
         A part under another mode, such as ``no_grad``, is a call of its own.
         """
-        ref, opened, mode = self._generators.get(id(region.forward), (None, None, None))
-        generator = ref() if ref is not None else None
-        if generator is None or opened is None or generator.gi_frame is not region.forward:
+        made = self._generators.get(id(region.forward))
+        generator = made.generator() if made is not None else None
+        if made is None or generator is None or generator.gi_frame is not region.forward:
             return False
-        if mode != self._mode():
+        if made.mode != self._mode():
             return False
-        self.tape.reopen(opened)
+        opened = made.opened
+        self.tape.reopen(opened, made.around)
         opened.results_unseen = True
         opened.key = region.key
         return True
+
+    def raised(self, error: BaseException | None) -> None:
+        """Mark the calls as failed whose generators raised *error* while their scopes were closed:
+        before any operation of a part."""
+        traceback = error.__traceback__ if error is not None else None
+        while traceback is not None:
+            frame = traceback.tb_frame
+            made = self._generators.get(id(frame))
+            if made is not None and made.opened.left is not None and self._is_of(made, frame):
+                made.opened.left = made.opened.left._replace(failed=True)
+                self.tape.write(made.opened.left)
+            traceback = traceback.tb_next
+
+    def _is_of(self, made: _Suspended, frame: FrameType) -> bool:
+        """Whether *frame* is that of a generator, which may no longer exist, and not another one
+        with the id of its frame."""
+        entry = self.registry.entries.get(id(first_local(frame)))
+        return entry is not None and entry.module == made.opened.event.module
 
     def _mode(self, inside: OpenScope | None = None) -> ScopeId | None:
         """The innermost scope, without *inside*, if it is that of a mode; else None."""

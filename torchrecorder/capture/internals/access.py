@@ -7,7 +7,6 @@ function call would cost time on every operation; the table lists them.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType
@@ -278,7 +277,10 @@ def compiled_call(frame: Any) -> tuple[Any, str]:
         if found is None:  # the name before PyTorch 2.7
             found = getattr(outer, "_torchdynamo_orig_callable", None)
         backend = str(getattr(found, "__name__", getattr(found, "compiler_name", "")) or "")
-    return inspect.unwrap(held["fn"]), backend
+    function = held["fn"]
+    while getattr(function, "__globals__", {}).get("__name__", "").startswith("torch._dynamo."):
+        function = function.__wrapped__  # PyTorch's own function around an object
+    return function, backend
 
 
 # Threads --------------------------------------------------------------------------------

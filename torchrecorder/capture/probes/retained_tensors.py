@@ -7,6 +7,7 @@ collective is copied after the program has waited for it.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ class TensorKeeper(Observer):
         self.running = running
         self.choice = choice
         self.ops = [item for item in patterns_of(choice) if ": " in item]  # "layer1.0: relu"
+        self._ends = [re.split(r"[*?\]]", item)[-1] for item in self.ops]  # without wildcards
         self._made: dict[str, list[_CallTensors]] = {}
         self._flowed: dict[str, list[_CallTensors]] = {}
         self._wanted: dict[GradEdge, list[_GradientPlace]] = {}
@@ -56,7 +58,7 @@ class TensorKeeper(Observer):
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         """Copy the results of a chosen operation."""
-        if self.ops and made:
+        if made and any(end.endswith(name) or name.endswith(end) for end in self._ends):
             around = [item.event for item in reversed(self.tape.stack)]
             places = op_places(around, self.running.paths_of_call)
             paths = chosen(self.ops, [f"{place}: {name}" for place in places])

@@ -17,7 +17,7 @@ from torchrecorder.capture.internals.access import (
     DisableTorchFunction, FakeTensor, without_dispatch_modes,
 )
 from torchrecorder.capture.internals.processes import is_pending, local_part
-from torchrecorder.capture.scope import Choice, Gradients, Observer, chooses
+from torchrecorder.capture.scope import Choice, Gradients, Observer, chosen
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
@@ -41,7 +41,7 @@ class StatisticsProbe(Observer):
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         self._made_bad = False
-        if self.choice is True or chooses(self.choice, self.running.all_paths(self.tape.scope)):
+        if self.choice is True or chosen(self.choice, self.running.all_paths(self.tape.scope)):
             for value, tensor in made:
                 take = functools.partial(self._take, value, 0, -1)
                 self.storages.when_arrived(tensor, take)
@@ -53,7 +53,7 @@ class StatisticsProbe(Observer):
 
     def node_begins(self, grad: GradId, run: int, given: Gradients) -> None:
         running = self.running
-        if self.choice is True or chooses(self.choice, running.all_paths(running.home(grad))):
+        if self.choice is True or chosen(self.choice, running.all_paths(running.home(grad))):
             for index, tensor in enumerate(given):
                 if isinstance(tensor, Tensor):
                     take = functools.partial(self._take, grad, index, run)

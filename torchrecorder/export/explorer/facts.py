@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 
 from torchrecorder.annotations.compiled import breaks_at, kernels_of
+from torchrecorder.annotations.parameters import PARAMETERS, in_no_module
 from torchrecorder.checks import plural
 from torchrecorder.events import (
     COMPILED_GRAPH, GradId, OpId, OpKind, ScopeId, Slot, ValueId, names_gradient,
@@ -98,6 +99,8 @@ class Facts:
         """The data of the run as a whole."""
         run = self.recording.run
         rows: list[FactRow] = [("PyTorch", run.torch_version), ("grad mode", run.grad_mode)]
+        loose = in_no_module(PARAMETERS.on(self.recording))
+        rows += [("params in no module", PARAMETERS.show(loose))] if loose else []
         rows += self._graphs()
         rows += [("note", note) for note in run.notes]
         rows += [("failed", failure.text(folder=False)) for failure in run.failures]
@@ -193,10 +196,18 @@ class Facts:
             return
         box = self.view.boxes[item]
         if box.kind is BoxKind.OUTPUT:
-            slot = self.recording.outputs[int(item.partition(":")[2])]
-            yield "out", self.form(self.recording.values[slot.value])
+            numbers = [int(each.partition(":")[2]) for each in box.instances or (item,)]
+            slots = [self.recording.outputs[number] for number in numbers]
+            forms = [self.form(self.recording.values[slot.value]) for slot in slots]
+            alike = f"{box.count} tensors of " if box.count > len(forms) else ""  # of one shape
+            yield from (("out", alike + form) for form in islice(forms, MAX_LISTED))
             return
         value = self.recording.values[ValueId(item)]
+        if box.is_group:
+            for each in islice(filter(self.recording.values.__contains__, box.members), MAX_LISTED):
+                one = self.recording.values[ValueId(each)]
+                yield (*one.names, one.role.value)[0], self.form(one)
+            return
         yield "tensor", self.form(value)
         for name in value.names:
             yield "name", name

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal, Union
 
 from torchrecorder.annotations import nan_origin
 from torchrecorder.annotations.amounts import exact, of_bytes
-from torchrecorder.annotations.annotation import Annotation, Numbers
+from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.compiled import COMPILED, graphs_among
 from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
-    BUFFER_BYTES, OWNED, PARAMETERS, PARAMETER_BYTES, TRAINABLE,
+    BUFFER_BYTES, OWNED, PARAMETERS, PARAMETER_BYTES, TRAINABLE, in_no_module,
 )
 from torchrecorder.checks import (
     FLAG, LIST, check_one, number_or, one_of, plural, whole_number,
@@ -190,7 +190,7 @@ class _Filler:
 
 def _totals(recording: RecordedRun) -> Iterator[str]:
     parameters = PARAMETERS.on(recording)
-    weights, loose = parameters.total(), _in_no_module(parameters)
+    weights, loose = parameters.total(), in_no_module(parameters)
     trained = TRAINABLE.on(recording).total()
     buffers = BUFFER_BYTES.on(recording).total()
     taken = dict.fromkeys(slot.value for slot in recording.inputs)
@@ -207,16 +207,6 @@ def _totals(recording: RecordedRun) -> Iterator[str]:
     names, numbers = max(map(len, texts)), max(map(len, texts.values()))
     for name, number in texts.items():
         yield f"{name:<{names}}  {number:>{numbers}}"
-
-
-def _in_no_module(parameters: Numbers) -> float:
-    """The number of parameters that a recorded model uses and none of its modules has registered,
-    such as those in a list: an optimizer of ``model.parameters()`` does not update them."""
-    owned = parameters.owned
-    if all(module.apart for module in owned.recording.modules.values()):
-        return 0
-    parts = {value for part in owned.recording.parameter_parts for value in part}
-    return sum(parameters.by_node.get(value, 0) for value in owned.loose - parts)
 
 
 def _forward_bytes(recording: RecordedRun) -> float:
