@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 
 import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.annotations.parameter_owners import ParameterOwners
+from torchrecorder.annotations.parameter_owners import (
+    FunctionRead, ParameterOwners, flat_parameters, without_former,
+)
+from torchrecorder.events import ParameterPart, ScopeKind
 from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
 
 
 def _paths(recording: Recording, path: str) -> list[str]:
@@ -57,3 +62,51 @@ def test_deep_models_are_counted_once() -> None:
         model = _Wrapped(model)
     recording = torchrecorder.record(model, torch.ones(1))
     assert recording.annotations["parameters"].of([recording.roots[0]]) == 150
+
+
+def test_which_operations_read_parameters_that_their_scope_does_not_own() -> None:
+    """In a function or mode any, in a call those of no module; an optimizer step is neither."""
+    run = Builder("Net")
+    with run.scope("Net") as net:
+        x = run.input("x")
+        with run.scope("scale", kind=ScopeKind.FUNCTION) as function:
+            loose = run.parameter("loose")
+            x = scaled = run.op("mul", x, loose)
+        with run.scope("layer", "Linear") as layer:
+            weight = run.parameter("weight")
+            x = called = run.op("linear", x, weight, loose)
+        with run.scope("no_grad", kind=ScopeKind.NO_GRAD) as mode:
+            outside = run.op("add", x, weight)
+        with run.scope("step", "SGD", kind=ScopeKind.OPTIMIZER):
+            run.op("add_", loose, weight)
+    recording = run.recording()
+    maker = {value: one.producer for value, one in recording.values.items()}
+    assert ParameterOwners(recording).function_reads == {
+        maker[scaled]: [FunctionRead((loose,), function, None)],
+        maker[called]: [FunctionRead((loose,), layer, None)],
+        maker[outside]: [FunctionRead((weight,), mode, net)],
+    }
+
+
+def test_a_part_of_a_parameter_of_no_module() -> None:
+    """Such as the flat one of FSDP; that of a module has its own gradient."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("flat", kind=ScopeKind.FUNCTION):
+            flat = run.parameter("flat")
+        weight, part = run.parameter("weight"), run.parameter("part")
+        run.op("add", weight, part)
+    parts = ParameterPart(part, flat), ParameterPart(weight, part)
+    recording = replace(run.recording(), parameter_parts=parts)
+    assert flat_parameters(recording) == {part: flat}
+
+
+def test_members_that_only_the_first_of_two_runs_has() -> None:
+    """They count only where there are no others."""
+    run = Builder("Net")
+    run.op("exp", run.input())
+    recording = run.recording()
+    compared = replace(recording, former=frozenset(("gone:o1", "gone:o2")))
+    assert without_former(compared, ["o1", "gone:o1", "gone:o2"]) == ["o1"]
+    assert without_former(compared, ["gone:o1", "gone:o2"]) == ["gone:o1", "gone:o2"]
+    assert without_former(recording, ["o1", "gone:o1"]) == ["o1", "gone:o1"]

@@ -75,6 +75,28 @@ def test_a_call_has_the_paths_that_fit_its_caller(
     ]
 
 
+class Borrows(nn.Module):
+    """Calls a module of another part of the model, which it keeps in a list."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.borrowed = [module]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.borrowed[0](x)  # type: ignore[no-any-return]
+
+
+def test_a_call_by_another_part_has_all_paths() -> None:
+    """None of them goes through the caller."""
+    shares = Shares(parts_call=False)
+    shares.encoder.fc = Borrows(shares.decoder.fc)  # type: ignore[assignment]
+    shares.others = nn.ModuleList([shares.decoder.fc])
+    recording = torchrecorder.record(shares, torch.ones(1, 4))
+    called = [scope for scope in recording.scopes.values() if scope.cls == "Linear"]
+    found = [[*recording.call_paths[one.id]] for one in called if one.path == "decoder.fc"]
+    assert found == [["decoder.fc", "others.0"], ["decoder.fc"]]
+
+
 def _options(path: str) -> list[dict[str, Any]]:
     return [{"hide": path}, {"hide": f"{path}.*"}, {"closed": path}, {"closed": f"{path}.1"},
             {"focus": path}, {"focus": f"{path}.1"}, {"until": path},

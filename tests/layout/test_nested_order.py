@@ -98,3 +98,18 @@ def test_equal_scopes_share_a_template_if_the_orders_around_them_are_equal() -> 
     planned = plan(items, [*links, Link(last, last + 1, "x")])
     assert all_crossings(planned) == 0
     assert len({planned.template[layer + 1] for layer in (4, 6, 8)}) == 1
+
+
+@pytest.mark.parametrize("results", [(0, 1), (1, 0)])
+def test_entries_are_in_the_order_of_the_exits_of_the_scope_before(
+    results: tuple[int, int]
+) -> None:
+    """Whichever result a scope reads first, if the boxes that compute them have an order."""
+    items = [
+        box("a"), box("b"), scope("first"), box("one", 2), box("two", 2),
+        scope("second"), box("third", 5), box("fourth", 5),
+    ]
+    items[:2] = [each._replace(first=True) for each in items[:2]]
+    inner = [(3 + result, 6 + place) for place, result in enumerate(results)]
+    planned = plan(items, [Link(*ends, "x") for ends in [(0, 3), (1, 4), *inner]])
+    assert all_crossings(planned) == 0

@@ -17,7 +17,7 @@ from tests.views.test_fold import block
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
-from torchrecorder.views.view import View
+from torchrecorder.views.view import BoxKind, View
 
 
 def folds(view: View) -> list[tuple[int, tuple[str, ...]]]:
@@ -211,6 +211,34 @@ def test_constants_of_a_round_are_inside() -> None:
     view = recording(False)
     group = next(each for each in view.clusters.values() if each.count > 1)
     assert group.count == 10 and len(inside(view, group.id)) == 3
+
+
+def test_the_initial_value_of_a_loop_is_outside() -> None:
+    """Only the first iteration reads it, in place of a result of the one before."""
+    run = Builder()
+    with run.scope("Loop"):
+        x, h = run.input("x"), run.constant((2, 4))
+        for _ in range(10):
+            h = run.op("tanh", run.op("mul", run.op("add", h, x), x))
+    view = view_of(run.recording())
+    group = next(each for each in view.clusters.values() if each.count > 1)
+    (constant,) = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    assert group.count == 10 and constant.cluster == group.parent
+
+
+def test_a_constant_of_a_module_stays_there() -> None:
+    """It does not move to the iteration that calls the module."""
+    run = Builder()
+    with run.scope("Loop"):
+        h = run.input("x")
+        for _ in range(6):
+            with run.scope("norm", "Norm"):
+                h = run.op("mul", run.op("exp", h), run.constant())
+            h = run.op("tanh", h)
+    view = view_of(run.recording(), depth=9)
+    (constant,) = [box for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    (norm,) = [scope for name, scope in view.recording.scopes.items() if name == constant.cluster]
+    assert norm.name == "norm"
 
 
 def test_loops_in_loops() -> None:

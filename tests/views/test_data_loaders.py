@@ -170,6 +170,64 @@ def test_functions_that_load_a_batch_fold_with_the_first_that_shuffles() -> None
     assert counts(view) == [5] and loaders(view) == ["DataLoader"]
 
 
+def _fetched(batches: Iterator[list[torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """A batch, and something that is computed besides."""
+    (x,) = next(batches)
+    return x, torch.rand(()).exp()
+
+
+def functions_around_loaders(view: View) -> list[str]:
+    """The functions around calls of data loaders, innermost first."""
+    scopes = view.recording.scopes
+    return [
+        scopes[cluster].name
+        for item, around in [
+            *((box.id, box.cluster) for box in view.boxes.values()),
+            *((cluster.id, cluster.parent) for cluster in view.clusters.values()),
+        ]
+        if item in scopes and scopes[item].kind is ScopeKind.DATA_LOADER
+        for cluster in view.nesting.around(around)
+        if cluster in scopes and scopes[cluster].kind is ScopeKind.FUNCTION
+    ]
+
+
+@pytest.mark.parametrize("between", [[], [nn.Identity()]])
+def test_a_batch_is_in_the_functions_of_those_that_read_it(between: list[nn.Module]) -> None:
+    """Not in the one that loads it for others, whether or not an identity passes it on."""
+    net, batches = Net(), iter(DataLoader(TensorDataset(X), batch_size=4))
+
+    def run() -> torch.Tensor:
+        x, factor = _fetched(batches)
+        return nn.Sequential(*between, net)(x) * factor
+
+    view = make_view(record(run), ViewOptions(functions=True))
+    assert functions_around_loaders(view) == ["run"]
+
+
+class Feeder(nn.Module):
+    """Loads a batch for those who call it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches = iter(DataLoader(TensorDataset(X), batch_size=4))
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
+        x, factor = _fetched(self.batches)
+        return x, factor.sqrt()
+
+
+def test_a_batch_of_a_module_is_in_the_function_that_loads_it() -> None:
+    """What reads it is outside of the module, and in none of its functions."""
+    feeder, net = Feeder(), Net()
+
+    def run() -> torch.Tensor:
+        x, factor = feeder()
+        return net(x) * factor
+
+    view = make_view(record(run), ViewOptions(functions=True, depth=9))
+    assert functions_around_loaders(view) == ["_fetched", "run"]
+
+
 def test_a_loader_that_fails_is_drawn() -> None:
     """Although it loads nothing; so is one that runs a module for nothing."""
 

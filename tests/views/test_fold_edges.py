@@ -213,3 +213,50 @@ def test_views_and_their_steps_do_not_change() -> None:
         for name in getattr(part, "__struct_fields__", ()) or [item.name for item in fields(part)]:
             with pytest.raises(AttributeError):
                 setattr(part, name, None)
+
+
+def test_what_is_in_repeats_is_not_drawn_if_these_fold() -> None:
+    """All scopes in them, at any depth, are in the first."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.input()
+        for place in range(2):
+            with run.scope(f"layers.{place}", "Block"), run.scope("inner", "Inner"):
+                h = linear(run, "fc", h)
+    recording = run.recording()
+    later = {scope.id for scope in recording.scopes.values() if "layers.1" in scope.path}
+    assert len(later) == 3 and repeated(recording) == later
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_the_line_out_of_a_fold_carries_the_result_of_its_first_sibling(
+    order: tuple[int, ...]
+) -> None:
+    """In whatever order the op that joins the branches has them."""
+    run = Builder()
+    with run.scope("Net"):
+        x, made = run.input(), list[ValueId]()
+        for place in range(3):
+            with run.scope(f"branches.{place}", "Branch"):
+                made.append(run.op("tanh", run.op("exp", x)))
+        run.op("cat", *[made[place] for place in order])
+    view = view_of(run.recording(), depth=1)
+    (arrow,) = [arrow for arrow in view.arrows if arrow.head in view.recording.ops]
+    assert view.boxes[arrow.tail].count == 3 and arrow.value == made[0]
+
+
+@pytest.mark.parametrize("updated", [False, True])
+def test_layers_with_weights_of_their_own_fold(updated: bool) -> None:
+    """Also after something has written in them."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.input()
+        weights = [run.parameter(f"weight{place}") for place in range(3)]
+        if updated:
+            weights = [run.op("mul_", weight, writes=weight) for weight in weights]
+        for place, weight in enumerate(weights):
+            with run.scope(f"layers.{place}", "Layer"):
+                h = run.op("linear", h, weight)
+    view = view_of(run.recording(), depth=1, parameters=True)
+    counts = [box.count for box in view.boxes.values() if box.id in view.recording.scopes]
+    assert counts == [3]

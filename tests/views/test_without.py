@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import torchrecorder
 from tests.figures import name
 from tests.work import growth
+from torchrecorder.events import OpKind
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
@@ -53,6 +54,13 @@ class Both(nn.Module):
         return z.relu(), z.tanh()
 
 
+class Mixed(nn.Module):
+    """A result of both inputs, which it computes in steps, and one of an input."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return x.exp() + y.neg(), x.tanh()
+
+
 def hidden(module: nn.Module) -> set[tuple[str, str]]:
     """The arrows of a net without its *module*."""
 
@@ -74,6 +82,44 @@ def test_results_of_a_hidden_module_come_from_what_they_were_computed_of() -> No
     assert hidden(Pair()) == {("x", "sin"), ("y", "cos"), *ends}
     both = {(tail, head) for tail in ("x", "y") for head in ("sin", "cos")}
     assert hidden(Both()) == {*both, *ends}
+    assert hidden(Mixed()) == both - {("y", "cos")} | ends
+
+
+def test_an_arrow_past_a_hidden_identity_carries_the_result_of_the_box_before() -> None:
+    """Not what that box was given, although it returns this unchanged."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("pair", "Pair"):
+            same = run.op("pass", x, kind=OpKind.PASS)
+            run.returns(same, run.op("relu", x))
+        with run.scope("identity", "Identity"):
+            again = run.op("pass", same, kind=OpKind.PASS)
+        run.op("sin", again)
+    view = make_view(run.recording(), ViewOptions(depth=1))
+    view = without(view, [box for box in view.boxes if name(view, box) == "identity"])
+    (arrow,) = [arrow for arrow in view.arrows if name(view, arrow.head) == "sin"]
+    assert name(view, arrow.tail) == "pair" and arrow.value in (same, again)
+
+
+class Started(nn.Module):
+    """Looks at a number when it is made."""
+
+    def __init__(self, start: Tensor) -> None:
+        super().__init__()
+        self.start = start.item()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.start
+
+
+def test_an_init_that_only_reads_numbers_is_drawn_with_queries() -> None:
+    """It makes nothing that the model uses as a tensor."""
+    recording = torchrecorder.record(lambda x: Started(x.sum())(x), (torch.rand(4),))
+    for queries in (False, True):
+        view = make_view(recording, ViewOptions(depth=1, queries=queries))
+        names = [name(view, box) for box in view.boxes]
+        assert ("Started.__init__" in names) is queries
 
 
 def test_the_work_is_in_proportion_to_the_number_of_results() -> None:

@@ -38,7 +38,7 @@ class CallPaths:
             self._names[row.id], self._others[row.names[0]] = row.names, row.names[1:]
 
     def _of_call(self, call: Scope) -> Sequence[str]:
-        if not self._others or not call.path:
+        if not self._others:
             return (call.path,)
         known = self.known((call.path, *self._names.get(call.module, ())))
         callers = self._paths[call.parent]

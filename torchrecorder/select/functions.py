@@ -131,7 +131,7 @@ class _Grouping:
                 while beside is not None and _around(beside) != call.parent:
                     outer = _around(beside)
                     beside = self.old.scopes[outer] if outer is not None else None
-                if beside is not None and beside.id != call.id:
+                if beside is not None:
                     yield self.calls_around.chain(beside.id)
 
     def _is_drawn(self, item: Scope | Op) -> bool:

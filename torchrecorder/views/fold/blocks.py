@@ -365,7 +365,7 @@ def repeated(
     """The scopes and ops that are not drawn if all repeats fold. *micro_batches* are siblings that
     repeat, adjacent or not."""
     again = {item for row in micro_batches.values() for group in row for item in group[1:]}
-    undrawn: set[str | None] = {*again}
+    undrawn = {*again}
     for around, children in recording.children.items():
         if around in undrawn:
             undrawn.update(child.id for child in children if isinstance(child, Scope))
@@ -380,7 +380,7 @@ def repeated(
                 item = waiting.pop()
                 undrawn.add(item)
                 waiting.extend(inner.get(item, ()))
-    return frozenset(item for item in undrawn if item is not None)
+    return frozenset(undrawn)
 
 
 def _later(recording: RecordedRun, units: Sequence[FoldItem]) -> Iterator[str]:

@@ -187,19 +187,15 @@ class Connections:
         0 if they carry the same value, values of different kinds or origins, or values in a loop
         over weights.
         """
-        if second.head in self.any_weight:
-            return 0
         op = self.view.recording.ops.get(OpId(second.tail))
-        if op is None or first.value == second.value or first.value is None or second.value is None:
+        if op is None or second.head in self.any_weight:
             return 0
-        places = self._outputs(op)
-        if first.value not in places or second.value not in places:
+        here, there = (self._outputs(op).get(arrow.value) for arrow in (first, second))
+        if here is None or there is None:
             return 0
         values = self.view.recording.values
-        former, latter = values[first.value], values[second.value]
-        if (former.shape, former.dtype) != (latter.shape, latter.dtype):
-            return 0
-        return places[second.value] - places[first.value]
+        former, latter = (values[op.outputs[place]] for place in (here, there))
+        return there - here if (former.shape, former.dtype) == (latter.shape, latter.dtype) else 0
 
 
 def counted(things: Iterable[Any]) -> dict[Any, int]:

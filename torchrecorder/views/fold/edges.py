@@ -130,8 +130,7 @@ class _Arrows:
                     own.add(ends)
                     self.drawn.pop(ends, None)
                 self.drawn.setdefault(ends, moved)
-                if self.tree.rows.similar:
-                    self.heads.setdefault(ends, set()).add(arrow.head)
+                self.heads.setdefault(ends, set()).add(arrow.head)
 
     def _crossed(self, arrow: Arrow) -> int | None:
         """The innermost group in which *arrow* leads from one sibling to another; else None."""

@@ -206,7 +206,7 @@ def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
         if len({*map(len, given)}) == 1:
             found.update((box.id, box) for each in given for box in each)
         held = [constants.get(block, []) for block in row]
-        if len(held) > 1 and len(held[0]) > len(held[1]):
+        if len(held[0]) > len(held[1]):
             held[0] = []
         found.update((box.id, box) for each in held for box in each)
     return found
