@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -250,6 +251,22 @@ def test_calls_past_the_hooks():
     assert paths(recorder) == ["kernel", "layer"]
     named = {value.names for value in recorder.recording.values.values() if value.names}
     assert {("kernel.weight",), ("layer.bias",), ("point",), ("batch",)} <= named
+
+
+def test_the_forward_of_a_class_with_a_call_of_its_own():
+    """Not inside that ``__call__``, and with few functions around, as in a thread."""
+    found = []
+
+    def run():
+        encoder = OwnCall(4, 4)
+        with Recorder() as recorder:
+            encoder.forward(X)
+        found.extend(paths(recorder))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == ["encoder"]
 
 
 def test_parts_that_are_called_past_the_hooks():

@@ -148,8 +148,8 @@ def _arguments(frame: FrameType) -> Named:
     ``**kwargs`` one by one."""
     names, starred, mapping, held = inspect.getargvalues(frame)
     given = [(name, held[name]) for name in names[1:] if name in held]
-    given += [(f"{starred}.{place}", item) for place, item in enumerate(held.get(starred, ()))]
-    return given + [(f"{mapping}.{key}", item) for key, item in held.get(mapping, {}).items()]
+    given += [(f"{starred}.{place}", item) for place, item in enumerate(held.get(str(starred), ()))]
+    return given + [(f"{mapping}.{key}", item) for key, item in held.get(str(mapping), {}).items()]
 
 
 class DeferredExit(NamedTuple):
