@@ -25,6 +25,7 @@ from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op
 from torchrecorder.graph.recording import LiveObjects, RecordingT, RunDone
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
+from torchrecorder.graph.structural_hash import is_held_alias
 from torchrecorder.graph.variables import variables_read
 
 Event = Union[
@@ -300,16 +301,17 @@ class _TableBuilder:
         """Set the outputs of calls whose outputs are unknown: the values that are read outside.
 
         If there are none, the results of the last op or call inside. Values with a name, such as
-        updated buffers, are no outputs.
+        updated buffers, are no outputs, and neither are aliases of memory from before the run.
         """
         found = Boundaries(self, self.unseen)
         steps: list[Op | Scope] = [*self.ops.values(), *self.scopes.values()]
         last: dict[ScopeId | None, Op | Scope] = {}
         for step in sorted(steps, key=lambda step: step.index):
             last[step.scope if isinstance(step, Op) else step.parent] = step
+        held = {op.outputs[0] for op in self.ops.values() if is_held_alias(op, self.values)}
         for scope in self.unseen:  # innermost first, as they ended
             results = [slot.value for slot in found.outputs(scope)]
-            results = [value for value in results if not self.values[value].names]
+            results = [each for each in results if not (each in held or self.values[each].names)]
             if not results and scope in last:
                 results = self._made_by(last[scope])
             slots = tuple(Slot(str(place), value) for place, value in enumerate(results))

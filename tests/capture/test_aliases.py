@@ -286,3 +286,44 @@ def test_attributes_of_a_tensor_go_through_an_identity(grad, record):
 
     record(Calls(function), torch.ones(2, requires_grad=grad))
     assert seen == [(4, 3)]
+
+
+class Keeps(nn.Module):
+    """Has a view of its training data, which is no buffer, as a Gaussian process has."""
+
+    def __init__(self, data):
+        super().__init__()
+        self.fc = nn.Linear(1, 3)
+        self.train_inputs = [data.unsqueeze(-1)]
+
+    def forward(self, x):
+        x = x.unsqueeze(-1)
+        return self.fc(x) + self.train_inputs[0]
+
+
+class KeepsWithoutHooks(Keeps):
+    def __call__(self, x):
+        return self.forward(x)
+
+
+@pytest.mark.parametrize("cls", [Keeps, KeepsWithoutHooks])
+def test_a_view_from_before_the_run_is_read_in_the_same_way_by_each_call(cls):
+    """It is a view of the input, and no result of the call that reads it first."""
+    x = torch.ones(5)
+    model = cls(x)
+    optimizer = torch.optim.SGD(model.parameters())
+    with tr.Recorder() as recorder:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+    recording = recorder.recording
+    (given,) = recording.inputs
+    adds = [op for op in recording.ops.values() if op.name == "add"]
+    read = {recording.values[op.inputs[1].value].producer for op in adds}
+    (alias,) = (recording.ops[op] for op in read)
+    assert alias.inputs[0].value == given.value
+    assert [slot.value for slot in recording.outputs] == [op.outputs[0] for op in adds]
+    (loop,) = make_view(recording, ViewOptions(depth=0)).clusters.values()
+    assert loop.count == 3
+    assert " ×3 " in recording.summary()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -230,3 +231,49 @@ def test_averages_have_the_names_of_their_models() -> None:
     found = [scope.name for scope in recorder.recording.scopes.values()
              if scope.kind is ScopeKind.AVERAGING]
     assert found == ["ema.update_parameters", "slow.update_parameters", "update_parameters"]
+
+
+class NoHooks(nn.Linear):
+    """Its ``__call__`` runs no hooks, as those of the modules of some libraries."""
+
+    def __call__(self, *inputs, **kwargs):
+        inputs = [each.unsqueeze(0) if each.dim() == 1 else each for each in inputs]
+        return self.forward(*inputs, **kwargs)
+
+
+def test_calls_past_the_hooks():
+    """They have the names of the program like others, and so do their arguments."""
+    kernel, layer = NoHooks(4, 4), nn.Linear(4, 4)
+    point, batch = torch.ones(4), torch.ones(2, 4)
+    with Recorder() as recorder:
+        kernel(point)
+        layer.forward(input=batch)
+    assert paths(recorder) == ["kernel", "layer"]
+    named = {value.names for value in recorder.recording.values.values() if value.names}
+    assert {("kernel.weight",), ("layer.bias",), ("point",), ("batch",)} <= named
+
+
+def test_the_forward_of_a_class_with_a_call_of_its_own():
+    """Not inside that ``__call__``, and with few functions around, as in a thread."""
+    found = []
+
+    def run():
+        encoder = OwnCall(4, 4)
+        with Recorder() as recorder:
+            encoder.forward(X)
+        found.extend(paths(recorder))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == ["encoder"]
+
+
+def test_parts_that_are_called_past_the_hooks():
+    """The model in a variable of the script names them, also if nothing of it was called before."""
+    script = {"model": nn.Sequential(nn.Sequential(nn.Tanh()), nn.Tanh()), "X": X}
+    exec(
+        "from torchrecorder import Recorder\n"
+        "with Recorder() as recorder:\n    model[0][0].forward(X)\n    model[1].forward(X)", script,
+    )
+    assert paths(script["recorder"]) == ["model.0.0", "model.1"]

@@ -160,8 +160,8 @@ def test_a_mode_around_a_direct_call_and_in_it() -> None:
             quiet.forward(x).exp()
     inside = ["sin", "cos"]
     assert tree(recorder.recording) == [
-        "Quiet", "  no_grad", *(f"    {name}" for name in inside), "  mul",
-        "no_grad", "  Quiet", *(f"    {name}" for name in (*inside, "mul")), "  exp",
+        "quiet", "  no_grad", *(f"    {name}" for name in inside), "  mul",
+        "no_grad", "  quiet", *(f"    {name}" for name in (*inside, "mul")), "  exp",
     ]  # fmt: skip
 
 

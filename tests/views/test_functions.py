@@ -17,6 +17,8 @@ from torchrecorder.graph.consistency import problems
 from torchrecorder.recording import Recording
 from torchrecorder.select.functions import MAX_DIRECT_OPS, WithFunctions
 from torchrecorder.select.group import GroupSiblings
+from torchrecorder.style.loops import feedback, next_round
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
 
 PASTED = 8
@@ -253,3 +255,61 @@ def test_a_function_that_only_asks_is_drawn_alone():
     """A figure of nothing else would be empty."""
     recording = torchrecorder.record(check, torch.arange(3.0))
     assert drawn(recording, functions=True, depth=1).boxes
+
+
+def test_training_steps_in_a_function():
+    """Each is given the batch, and no weights, though the step before has updated these; what is
+    carried over is that of a loop without a function."""
+    model, batch = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.ones(2, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def train_step(x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    with torchrecorder.Recorder() as recorder:
+        for _ in range(4):
+            train_step(batch)
+    recording = recorder.recording
+    view = make_view(recording, ViewOptions(functions=True))
+    steps = [scope for scope in view.recording.scopes.values() if scope.name == "train_step"]
+    assert all(step.inputs[0].value == recording.inputs[0].value for step in steps)
+    assert not any(slot.value in recording.stored for step in steps for slot in step.inputs)
+    (loop,) = [cluster for cluster in view.clusters.values() if cluster.count > 1]
+    assert (loop.id, loop.count) == (steps[0].id, 4)
+    caption = next_round(view, feedback(view, loop))
+    assert caption == "carried over: weights, state tensors"
+
+
+def test_layers_in_a_function_are_no_loop():
+    """Each call of the function runs another module."""
+    layers = [nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(4)]
+
+    def run(layer, x):
+        return layer(x) + 1
+
+    with torchrecorder.Recorder() as recorder:
+        x = torch.ones(2, 4)
+        for layer in layers:
+            x = run(layer, x)
+    view = make_view(recorder.recording, ViewOptions(functions=True))
+    (chain,) = [cluster for cluster in view.clusters.values() if cluster.count > 1]
+    assert view.recording.scopes[chain.id].name == "run"
+    assert chain.count == 4 and chain.carried and not feedback(view, chain)
+
+
+def test_a_function_that_is_called_with_its_result_is_a_loop():
+    """The same code runs in each iteration, without a module."""
+
+    def refine(x):
+        return (x.sin() * 2).relu()
+
+    with torchrecorder.Recorder() as recorder:
+        x = torch.ones(2, 4)
+        for _ in range(4):
+            x = refine(x)
+    view = make_view(recorder.recording, ViewOptions(functions=True))
+    (loop,) = [cluster for cluster in view.clusters.values() if cluster.count > 1]
+    assert view.recording.scopes[loop.id].name == "refine"
+    assert next_round(view, feedback(view, loop)) == "carried over: 2×4"

@@ -32,6 +32,16 @@ def is_alias(op: Op) -> bool:
     return len(op.inputs) == len(op.outputs) == 1
 
 
+def is_held_alias(op: Op, values: Mapping[ValueId, Value]) -> bool:
+    """Whether *op* records the first use of an unnamed alias of memory from before the run, which
+    the program holds; later calls use it in the same way."""
+    return (
+        is_alias(op)
+        and values[op.inputs[0].value].producer is None
+        and not values[op.outputs[0]].names
+    )
+
+
 def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
     """The outputs of *op* without the gradients that a backward pass accumulates into leaves.
 

@@ -214,11 +214,11 @@ class _Grouping:
     def recording(self) -> RecordedRun:
         """The recording with the new scopes."""
         nested, added = nested_in(self.old, self._scopes(), self.parent), self._members
-        ends = Boundaries(nested, added)
+        ends, stored = Boundaries(nested, added), self.old.stored
         scopes = {
             scope.id: scope.replace(
                 inputs=_numbered(ends.inputs(scope.id)) if scope.cls == SUM
-                else ends.inputs(scope.id),
+                else tuple(slot for slot in ends.inputs(scope.id) if slot.value not in stored),
                 outputs=ends.outputs(scope.id),
             )
             if scope.id in added

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
@@ -118,8 +118,13 @@ def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
         return True
     module = module_around(recording, head)
     if module is None:
-        return is_block(drawn.id)
+        return is_block(drawn.id) or _is_function(recording, drawn.id)
     return len(module.calls) >= drawn.count and _rounds(recording, drawn, module) >= drawn.count
+
+
+def _is_function(recording: RecordedRun, item: str) -> bool:
+    scope = recording.scopes.get(ScopeId(item))
+    return scope is not None and scope.kind is ScopeKind.FUNCTION
 
 
 def module_around(recording: RecordedRun, head: str) -> Module | None:

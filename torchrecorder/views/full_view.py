@@ -12,7 +12,7 @@ from torchrecorder.events import (
 )  # fmt: skip
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import is_alias, scaler_state
+from torchrecorder.graph.structural_hash import is_alias, is_held_alias, scaler_state
 from torchrecorder.views.held_outputs import HeldOutputs
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.training import is_in_module, training_steps
@@ -53,6 +53,7 @@ class _FullView:
             op.id: op
             for op in recording.ops.values()
             if not op.recompute and (op.scope is None or op.scope in self.scopes)
+            and not is_held_alias(op, recording.values)
         }
         self.nesting = Nesting({s.id: s.parent for s in self.scopes.values()})
         self.arrows: list[Arrow] = []
@@ -111,9 +112,9 @@ class _FullView:
 
     def _behind_aliases(self, value: ValueId, cluster: str | None) -> ValueId:
         """The value that *value* is an alias of, if it is an unnamed alias whose first use is in
-        another scope than *cluster*; otherwise *value*."""
+        another scope than *cluster*, or of memory from before the run; otherwise *value*."""
         while (op := self._aliases.get(value)) is not None:
-            if op.scope in (None, *self.nesting.around(cluster)):
+            if op.id in self.ops and op.scope in (None, *self.nesting.around(cluster)):
                 break
             value = op.inputs[0].value
         return value
@@ -121,7 +122,7 @@ class _FullView:
     @cached_property
     def _aliases(self) -> dict[ValueId, Op]:
         """The aliases without a name, each with the op that is its first use."""
-        passes = (op for op in self.ops.values() if op.kind is OpKind.PASS)
+        passes = (op for op in self.recording.ops.values() if op.kind is OpKind.PASS)
         found = {op.outputs[0]: op for op in passes if is_alias(op)}
         return {value: op for value, op in found.items() if not self.values[value].names}
 

@@ -14,11 +14,15 @@ from typing import Any
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.source import arguments
-from torchrecorder.capture.modes.python_functions import caller_of_own_call, has_own_call
+from torchrecorder.capture.modes.python_functions import (
+    caller_of_own_call, has_own_call, runs_hooks,
+)  # fmt: skip
 from torchrecorder.events import SourceLine
 
 _OTHERS = frozenset(("self", *vars(builtins)))
 """Names that are not those of modules: ``self``, and built-in functions that call one (``map``)."""
+
+_CALLS = "forward", "__call__"
 
 _ENTERS = {dis.opmap[name] for name in ("SETUP_WITH", "BEFORE_WITH", "LOAD_SPECIAL")
            if name in dis.opmap}
@@ -38,7 +42,7 @@ def name_of_call(module: Module, frame: FrameType | None, source: SourceLine | N
     if not _is_at(frame, source):
         return _passed_name(module, frame, source)
     cls = type(module)
-    caller = caller_of_own_call(cls, frame) if has_own_call(cls) else frame
+    caller = caller_of_own_call(cls, frame) if has_own_call(cls) and runs_hooks(cls) else frame
     return called_name(caller) if caller is not None else None
 
 
@@ -69,13 +73,17 @@ def _passed_name(module: Module, frame: FrameType, source: SourceLine) -> str | 
 
 
 def called_name(frame: FrameType) -> str | None:
-    """The name of the variable, attribute or item that *frame* calls, from its source.
+    """The name of the variable, attribute or item that *frame* calls, or whose ``forward`` it
+    calls, from its source.
 
     None if the source is unknown, or if another expression is called, such as ``make()(x)``. The
     variables of the frame are not read, because Python would keep their values alive.
     """
     call = expression_at(frame)
-    return _last_name(call.func) if isinstance(call, ast.Call) else None
+    called = call.func if isinstance(call, ast.Call) else None
+    if isinstance(called, ast.Attribute) and called.attr in _CALLS:
+        called = called.value
+    return _last_name(called)
 
 
 def _last_name(node: ast.AST | None) -> str | None:

@@ -67,9 +67,9 @@ class ModuleScopes:
         close_last = functools.partial(self._close_last, failed=True)
         self.deferred_exits = DeferredExits(self.open, self._finish, close_last)
         regions.deferred_exits = self.deferred_exits
-        self.direct = regions.direct = DirectCalls(regions.sources, registry)
         self.names = self.values.names = AttributeNames(registry)
         self.arguments = arguments
+        self.direct = regions.direct = DirectCalls(regions.sources, self.names, arguments)
 
     def __enter__(self) -> ModuleScopes:
         with ExitStack() as stack:
@@ -182,7 +182,7 @@ class ModuleScopes:
             found += tensors_in(kwargs)
         if not self.open:
             named = [*named_arguments(args, entry.arguments), *kwargs.items()]
-            given = self.arguments.of_module(outside, args, named)
+            given = self.arguments.of_module(outside, named, len(args))
             self.registry.places = ObjectPlaces(given)
         inputs = self.values.slots_of(found)  # ops found only now ran before the call
         if not self.open:

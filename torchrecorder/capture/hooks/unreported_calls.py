@@ -15,16 +15,19 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType, GeneratorType
 from typing import Any, NamedTuple
 
-from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.hooks.attribute_names import AttributeNames
 from torchrecorder.capture.hooks.source import Region, Sources, first_local
 from torchrecorder.capture.internals.access import CALL_CODE, current_graph_task
-from torchrecorder.capture.module_registry import ModuleRegistry, RegisteredModule
+from torchrecorder.capture.modes.argument_names import ArgumentNames
+from torchrecorder.capture.module_registry import RegisteredModule
 from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.tensors.argument_objects import Named
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import MODES, ModuleId, ScopeId, SourceLine
 
@@ -41,10 +44,14 @@ class _Suspended(NamedTuple):
 class DirectCalls:
     """Opens the scopes of module calls."""
 
-    def __init__(self, sources: Sources, registry: ModuleRegistry) -> None:
-        self.tape = registry.tape
+    def __init__(
+        self, sources: Sources, names: AttributeNames, arguments: ArgumentNames
+    ) -> None:
+        self.registry = names.registry
+        self.tape = self.registry.tape
         self.sources = sources
-        self.registry = registry
+        self.names = names
+        self.arguments = arguments
         self._generators: dict[int, _Suspended] = {}  # by the id of the frame
 
     def open(
@@ -77,8 +84,17 @@ class DirectCalls:
         """Open the scope of a direct call of ``forward``."""
         module = region.module
         assert region.forward is not None and module is not None
-        entry = self.registry.find(module)
-        inputs = self.registry.values.slots_of(_arguments(region.forward))
+        name = partial(self.names.inner, module)
+        if self._around()[1] is None:
+            name = partial(self.names.of_module, module, region.outside, source)
+        entry, values = self.registry.find(module, name), self.registry.values
+        given = _arguments(region.forward)
+        found = [tensor for name, value in given for tensor in tensors_in(value, name)]
+        inputs = values.slots_of(found)
+        if not self.tape.stack:
+            values.early_reads.name_inputs(
+                found, self.arguments.of_module(region.outside, given)
+            )
         opened = self.open(entry, module, source, state)
         opened.inputs = inputs
         opened.results_unseen = True
@@ -154,11 +170,13 @@ class DirectCalls:
         return False
 
 
-def _arguments(frame: FrameType) -> list[tuple[str, Tensor]]:
-    """The tensors in the arguments of the function that runs in *frame*, without ``self``."""
+def _arguments(frame: FrameType) -> Named:
+    """The arguments of the function that runs in *frame*, without ``self``; those in ``*args`` and
+    ``**kwargs`` one by one."""
     names, starred, mapping, held = inspect.getargvalues(frame)
-    names = [*names[1:], *(name for name in (starred, mapping) if name is not None)]
-    return [found for name in names if name in held for found in tensors_in(held[name], name)]
+    given = [(name, held[name]) for name in names[1:] if name in held]
+    given += [(f"{starred}.{place}", item) for place, item in enumerate(held.get(str(starred), ()))]
+    return given + [(f"{mapping}.{key}", item) for key, item in held.get(str(mapping), {}).items()]
 
 
 class DeferredExit(NamedTuple):

@@ -79,28 +79,30 @@ class ArgumentNames:
             if name:
                 self.early.name_by_line(tensor, name)
 
-    def of_module(self, frame: FrameType | None, args: tuple[Any, ...], named: Named) -> Named:
+    def of_module(self, frame: FrameType | None, named: Named, number: int | None = None) -> Named:
         """The arguments of a module call, by their names in the source of the caller, *frame*.
 
-        An object without such a name has that in *named*; a tensor without one is left out.
+        An object without such a name has that in *named*; a tensor without one is left out. The
+        first *number* are positional; None if it is not known how many are.
         """
-        called = self._in_call(frame, [name for name, _ in named[len(args):]], len(args))
+        called = self._in_call(frame, [name.rpartition(".")[2] for name, _ in named], number)
         found = zip(map(_dotted, called), named)
         return [(name or own, value) for name, (own, value) in found
                 if name or not isinstance(value, Tensor)]
 
     def _in_call(
-        self, frame: FrameType | None, keywords: list[str], number: int
+        self, frame: FrameType | None, names: list[str], number: int | None
     ) -> list[ast.AST | None]:
-        """The expressions of the *number* positional arguments and the *keywords* of a call; None
-        for each argument without one."""
+        """The expressions of the arguments *names* of a call, the first *number* of which are
+        positional; None for each argument without one."""
         node = self._expression(frame) if frame is not None else None
         if frame is not None and isinstance(node, ast.Call) and _is_plain(node.args):
             is_builtin = isinstance(_known(node.func, frame.f_globals), BuiltinFunctionType | type)
-            if len(node.args) == number and not is_builtin:  # as ``map`` is, which calls it
+            places = len(node.args)
+            if number in (None, places) and not is_builtin:  # as ``map`` is, which calls it
                 by_name = {keyword.arg: keyword.value for keyword in node.keywords}
-                return [*node.args, *map(by_name.get, keywords)]
-        return [None] * (number + len(keywords))
+                return [*node.args, *map(by_name.get, names[places:])]
+        return [None] * len(names)
 
     def _expression(self, frame: FrameType) -> ast.AST | None:
         """The expression that *frame* is executing; None if it is not the user's code."""

@@ -82,7 +82,9 @@ def caller_of_own_call(cls: type[Module], frame: FrameType) -> FrameType | None:
     own = {id(code) for base in _own_classes(cls) for code in _codes(vars(base).get("__call__"))}
     found: FrameType | None = frame
     for _ in range(_MOST_BETWEEN):
-        if found is None or id(found.f_code) in own:
+        if found is None:
+            return frame
+        if id(found.f_code) in own:
             break
         found = found.f_back
     else:

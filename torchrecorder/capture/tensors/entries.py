@@ -140,7 +140,8 @@ def containing_tensor(
     """The smallest known tensor in *storage* that contains the bytes of *tensor*, and whether the
     run may have made or written others that overlap with them.
 
-    Among equal ones, the latest. Tensors that no longer exist may have overlapped.
+    Among equal ones, the latest; but the base of a view from before the run if no op has written
+    it. Tensors that no longer exist may have overlapped.
     """
     low, high = storage.reach(tensor)
     with TensorRanges.lock:
@@ -152,7 +153,9 @@ def containing_tensor(
             if key != id(tensor) and living(key) is not None
         ]
     if not storage.writes and any(entry.producer is None for entry in overlapping):
-        return nearest, False  # all of this memory is from before the run
+        base = tensor._base  # all of this memory is from before the run
+        known = entries.get(id(base))
+        return base if known is not None and known.producer is None else nearest, False
     return nearest, storage.has_dead_tensors or bool(overlapping)
 
 
