@@ -18,7 +18,7 @@ from torchrecorder.events.run import (
     BYTES_ALLOCATED, BYTES_FREED, BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, FLOPS_BACKWARD,
     FLOPS_FORWARD, FLOPS_PROFILED, KERNELS, SECONDS_OF_GAPS, SECONDS_OF_KERNELS, SECONDS_ON_CPU,
     SECONDS_ON_DEVICE, Allocation, FunctionCall, GradNodeMade, GradSwitch, Gradient, Lost, Measured,
-    ParameterPart, ScopeLeft, Statistics,
+    ParameterPart, ScopeLeft, Statistics, StillHeld,
 )
 from torchrecorder.events.vocabulary import (
     CALLED, MODES, OF_WEIGHTS, FUNCTION, GRAD_SUFFIX, NO_STORAGE, STORED, SUM, TRAINING,
@@ -87,6 +87,7 @@ __all__ = [
     "Slot",
     "SourceLine",
     "Statistics",
+    "StillHeld",
     "UnmatchedCall",
     "ValueId",
     "new_tuple",

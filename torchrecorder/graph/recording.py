@@ -94,7 +94,7 @@ class RecordedRun:
         values: Tensors, in the order in which they were first seen.
         grad_nodes: The autograd graph behind the run.
         inputs: Tensors in the arguments of the outermost calls.
-        outputs: Tensors in the results of the outermost calls.
+        outputs: Tensors in the results of the outermost calls, or made outside and still held.
         run: Facts about the whole run.
         backward_runs: Calls of ``backward()`` and ``grad()``, in run order.
         grad_runs: Runs of grad nodes, in run order.

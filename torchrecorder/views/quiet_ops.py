@@ -9,6 +9,7 @@ from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueI
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import readers_of
+from torchrecorder.graph.variables import KEPT
 
 RESHAPES = frozenset(
     """
@@ -157,9 +158,6 @@ def is_reshape(op: Op) -> bool:
     """Whether it changes only the shape."""
     return op.name in RESHAPES and not op.failed
 
-
-KEPT = frozenset(("clone", "data", "detach"))
-"""Ops that return the same data: kept for later, or used for its shape or device."""
 
 COPIES = frozenset(("bfloat16", "cpu", "double", "float", "half", "to", *KEPT))
 """Ops that copy a tensor to another device or dtype."""
