@@ -21,9 +21,9 @@ from torchrecorder.events.run import (
     ParameterPart, ScopeLeft, Statistics, StillHeld,
 )
 from torchrecorder.events.vocabulary import (
-    CALLED, MODES, OF_WEIGHTS, FUNCTION, GRAD_SUFFIX, NO_STORAGE, STORED, SUM, TRAINING,
-    TRANSPARENT, UNFINISHED, FunctionId, GradEdge, GradId, ModuleId, NodeId, OpId, OpKind, Role,
-    ScopeId, ScopeKind, Slot, SourceLine, ValueId, new_tuple, names_gradient,
+    CALLED, MODES, OF_WEIGHTS, FUNCTION, GRAD_SUFFIX, HOOK_REGISTRATIONS, NO_STORAGE, STORED, SUM,
+    TRAINING, TRANSPARENT, UNFINISHED, FunctionId, GradEdge, GradId, ModuleId, NodeId, OpId, OpKind,
+    Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, new_tuple, names_gradient,
 )
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "FUSED_KERNEL",
     "GRADIENT_MESSAGE",
     "GRAD_SUFFIX",
+    "HOOK_REGISTRATIONS",
     "KERNELS",
     "MESSAGE",
     "MODES",
