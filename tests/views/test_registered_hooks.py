@@ -11,6 +11,7 @@ from torch import nn
 import torchrecorder
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
+from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 NAME = "BackwardHookFunction"
@@ -58,7 +59,7 @@ def test_one_layer_stays_closed() -> None:
     layer = nn.Conv2d(1, 3, 5)
     plain = recorded(hooks=False, model=layer)
     hooked = recorded(hooks=True, grad=True, model=layer)
-    assert looks(hooked) == looks(plain)
+    assert looks(hooked) == looks(plain) and max_depth(hooked) == max_depth(plain)
     assert NAME not in torchrecorder.make_dot(hooked, depth=9).source
     assert NAME in torchrecorder.make_dot(hooked, depth=9, queries=True).source
     assert NAME in str(hooked.summary(ops=True))
