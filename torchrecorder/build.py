@@ -16,7 +16,7 @@ from torchrecorder.events import (
     BYTES_PEAK, GRAD_SUFFIX, NO_STORAGE, STORED, TRANSPARENT, Allocation, Communication,
     CompiledGraph, FunctionCall, FunctionId, FusedKernel, GradId, GradNodeMade, GradSwitch,
     GraphBreak, Lost, Measured, ModuleId, OpId, ParameterPart, Role, ScopeId, ScopeLeft, Shard,
-    Slot, Statistics, ValueId,
+    Slot, Statistics, StillHeld, ValueId,
 )
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.relations import Boundaries
@@ -26,7 +26,7 @@ from torchrecorder.graph.recording import LiveObjects, RecordingT, RunDone
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.graph.structural_hash import is_held_alias
-from torchrecorder.graph.variables import variables_read
+from torchrecorder.graph.variables import results_held, variables_read
 
 Event = Union[
     Module,
@@ -51,6 +51,7 @@ Event = Union[
     Allocation,
     Failure,
     Lost,
+    StillHeld,
     RunDone,
 ]
 """The events that instruments write."""
@@ -100,6 +101,7 @@ class _TableBuilder:
         self.switches: list[GradSwitch] = []
         self.failures: list[Failure] = []
         self.lost = 0
+        self.held: frozenset[ValueId] = frozenset()
         self.done: RunDone | None = None
         self.outputs: tuple[Slot, ...] = ()
         self.unseen: list[ScopeId] = []  # calls whose outputs are unknown
@@ -138,6 +140,7 @@ class _TableBuilder:
             Allocation: self.allocations.append,
             Failure: self._failed,
             Lost: self._lost,
+            StillHeld: lambda event: setattr(self, "held", event.values),
             RunDone: self._done,
         }
 
@@ -337,7 +340,8 @@ class _TableBuilder:
 
         Inputs get their role, and the name of the argument if they have no other. Modes such as
         ``no_grad``, recomputed calls and optimizer steps, which may call a closure, are no calls.
-        Variables that the program reads outside of calls are inputs, too.
+        Variables that the program reads outside of calls are inputs, too, and results outside of
+        calls that it still has at the end are outputs.
         """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
@@ -363,7 +367,8 @@ class _TableBuilder:
         for value in self.values.values():  # inputs inside objects
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)
-        return tuple(inputs.values()), tuple(outputs)
+        held = results_held(self.ops, self.values, self.scopes, self.held)
+        return tuple(inputs.values()), (*outputs, *(Slot("", value) for value in held))
 
     def _name_gradients(self) -> None:
         """Name gradients after the names of their leaves, instead of the ids of these."""

@@ -8,11 +8,10 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder import Recorder
-from torchrecorder.events import OpKind, ScopeKind
+from torchrecorder.events import HOOK_REGISTRATIONS, OpKind, ScopeKind
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 from torchrecorder.style.communications import CommunicationCaptions
 from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.quiet_ops import HOOK_REGISTRATION
 
 from tests.capture.processes import process_group
 
@@ -100,7 +99,7 @@ def called(recording):
     scopes = recording.scopes
     apart = {
         scope.id for scope in scopes.values()
-        if scope.kind is ScopeKind.SHARDING or scope.cls == HOOK_REGISTRATION
+        if scope.kind is ScopeKind.SHARDING or scope.registers_hooks
     }
     return [
         op.name for op in recording.ops.values()
@@ -141,13 +140,14 @@ def test_figures_and_tables_are_those_of_the_model(name):
         make_view(recording, ViewOptions(fold=False, closed="a, b")).boxes
     )
     assert hidden <= {*make_view(recording, ViewOptions(fold=False, parameters=True)).boxes}
-    assert HOOK_REGISTRATION not in torchrecorder.make_dot(recording).source
+    source = torchrecorder.make_dot(recording).source
+    assert not any(name in source for name in HOOK_REGISTRATIONS)
     dot = torchrecorder.make_dot(recording, closed="a, b").source
     assert "set_data" not in dot and "unshard" not in dot
     around = CommunicationCaptions(view).open(view.clusters["s0"])  # of the head's weights
     assert any(line.startswith("all_gather") for line in around) == (name != "NO_SHARD")
     table = str(recording.summary())
-    assert "shard " not in table and HOOK_REGISTRATION not in table
+    assert not any(name in table for name in ("shard ", *HOOK_REGISTRATIONS))
 
 
 def test_equal_blocks_have_one_row():

@@ -37,7 +37,7 @@ from torchrecorder.checks import (
     FLAG, TEXT, above_0, check_one, limits_places, plural, suggests_names, warn,
 )  # fmt: skip
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
-from torchrecorder.events import Lost
+from torchrecorder.events import Lost, StillHeld
 from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
@@ -250,6 +250,11 @@ class Recorder:
             with tape.survives_errors("end"):
                 rank = sent.rank()
         self._running = None
+        if error is None:
+            with tape.survives_errors("values"):
+                entries = list(self._instruments.values.entries.values())
+                living = [entry.value for entry in entries if entry() is not None]
+                tape.write(StillHeld(frozenset(living)))
         tape.write(
             RunDone(
                 self._name,

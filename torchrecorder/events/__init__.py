@@ -18,12 +18,12 @@ from torchrecorder.events.run import (
     BYTES_ALLOCATED, BYTES_FREED, BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, FLOPS_BACKWARD,
     FLOPS_FORWARD, FLOPS_PROFILED, KERNELS, SECONDS_OF_GAPS, SECONDS_OF_KERNELS, SECONDS_ON_CPU,
     SECONDS_ON_DEVICE, Allocation, FunctionCall, GradNodeMade, GradSwitch, Gradient, Lost, Measured,
-    ParameterPart, ScopeLeft, Statistics,
+    ParameterPart, ScopeLeft, Statistics, StillHeld,
 )
 from torchrecorder.events.vocabulary import (
-    CALLED, MODES, OF_WEIGHTS, FUNCTION, GRAD_SUFFIX, NO_STORAGE, STORED, SUM, TRAINING,
-    TRANSPARENT, UNFINISHED, FunctionId, GradEdge, GradId, ModuleId, NodeId, OpId, OpKind, Role,
-    ScopeId, ScopeKind, Slot, SourceLine, ValueId, new_tuple, names_gradient,
+    CALLED, MODES, OF_WEIGHTS, FUNCTION, GRAD_SUFFIX, HOOK_REGISTRATIONS, NO_STORAGE, STORED, SUM,
+    TRAINING, TRANSPARENT, UNFINISHED, FunctionId, GradEdge, GradId, ModuleId, NodeId, OpId, OpKind,
+    Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, new_tuple, names_gradient,
 )
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "FUSED_KERNEL",
     "GRADIENT_MESSAGE",
     "GRAD_SUFFIX",
+    "HOOK_REGISTRATIONS",
     "KERNELS",
     "MESSAGE",
     "MODES",
@@ -87,6 +88,7 @@ __all__ = [
     "Slot",
     "SourceLine",
     "Statistics",
+    "StillHeld",
     "UnmatchedCall",
     "ValueId",
     "new_tuple",

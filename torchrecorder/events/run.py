@@ -61,6 +61,12 @@ class GradSwitch(NamedTuple):
     source: SourceLine | None
 
 
+class StillHeld(NamedTuple):
+    """The values of the tensors that exist at the end of a run that did not fail."""
+
+    values: frozenset[ValueId]
+
+
 class ParameterPart(NamedTuple):
     """A parameter in the memory of another one, such as a weight in a flat parameter of FSDP.
 

@@ -61,6 +61,11 @@ MODES = (ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, Sco
 TRANSPARENT = (*MODES, ScopeKind.OPTIMIZER)
 """Regions in which the program itself calls modules, such as the closure of an optimizer step."""
 
+HOOK_REGISTRATIONS = frozenset(("BackwardHookFunction", "RegisterPostBackwardFunction"))
+"""The custom functions by which PyTorch calls the full backward hooks of a module, and FSDP a hook
+when the backward pass of a module has ended. They return views of inputs or outputs of the module.
+"""
+
 FUNCTION = "function"
 """The class of scopes that are calls of Python functions."""
 

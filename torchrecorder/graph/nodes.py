@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from torchrecorder.events import (
-    GradEdge, GradId, Gradient, ModuleId, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, SourceLine,
-    ValueId,
+    HOOK_REGISTRATIONS, GradEdge, GradId, Gradient, ModuleId, OpId, OpKind, Role, ScopeId,
+    ScopeKind, Slot, SourceLine, ValueId,
 )
 
 RowT = TypeVar("RowT", bound="Row")
@@ -116,6 +116,11 @@ class Scope(Row, frozen=True, gc=False):
     outputs: tuple[Slot, ...]
     seconds: float | None
     failed: bool
+
+    @property
+    def registers_hooks(self) -> bool:
+        """Whether PyTorch ran it beside the ops of a module, to call hooks in the backward pass."""
+        return self.kind is ScopeKind.CUSTOM_FUNCTION and self.cls in HOOK_REGISTRATIONS
 
 
 class Op(Row, frozen=True, gc=False):

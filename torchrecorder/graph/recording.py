@@ -94,7 +94,7 @@ class RecordedRun:
         values: Tensors, in the order in which they were first seen.
         grad_nodes: The autograd graph behind the run.
         inputs: Tensors in the arguments of the outermost calls.
-        outputs: Tensors in the results of the outermost calls.
+        outputs: Tensors in the results of the outermost calls, or made outside and still held.
         run: Facts about the whole run.
         backward_runs: Calls of ``backward()`` and ``grad()``, in run order.
         grad_runs: Runs of grad nodes, in run order.
@@ -260,9 +260,9 @@ class RecordedRun:
 
     @cached_property
     def transparent(self) -> frozenset[ScopeId]:
-        """The checkpoints in other scopes, which open together with these: no level of a model."""
-        scopes, kind = self.scopes.values(), ScopeKind.CHECKPOINT
-        return frozenset(scope.id for scope in scopes if scope.kind is kind and scope.parent)
+        """The checkpoints and the like in other scopes, which open together with these."""
+        inner, kind = (one for one in self.scopes.values() if one.parent), ScopeKind.CHECKPOINT
+        return frozenset(one.id for one in inner if one.kind is kind or one.registers_hooks)
 
     @cached_property
     def data_loaders(self) -> DataLoaders:

@@ -1,11 +1,18 @@
-"""The variables that a program reads outside of calls: ``y`` in ``cross_entropy(model(x), y)``."""
+"""The variables of a program outside of calls: those that it reads, such as ``y`` in
+``cross_entropy(model(x), y)``, and those that it has at the end, such as ``image`` in
+``image = sample(model)``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from torchrecorder.events import NO_STORAGE, STORED, Role, ScopeId, ValueId, names_gradient
-from torchrecorder.graph.nodes import Op, Value
+from torchrecorder.events import (
+    MODES, NO_STORAGE, STORED, OpId, OpKind, Role, ScopeId, ValueId, names_gradient,
+)  # fmt: skip
+from torchrecorder.graph.nodes import Op, Scope, Value
+
+KEPT = frozenset(("clone", "data", "detach"))
+"""Ops that return the same data: kept for later, or used for its shape or device."""
 
 
 def variables_read(
@@ -57,6 +64,38 @@ def variables_read(
         for value in map(values.__getitem__, read)
         if value.names and value.id not in beside_weights and _memory(value) not in written
         and (value.names[0].isidentifier() or value.names[0].partition(".")[0] in holders)
+    ]
+
+
+def results_held(
+    ops: Mapping[OpId, Op],
+    values: Mapping[ValueId, Value],
+    scopes: Mapping[ScopeId, Scope],
+    held: Set[ValueId],
+) -> list[ValueId]:
+    """The results of ops outside of calls that the program has at the end, as the *held* values
+    say, if no op reads any result of that op.
+
+    Not those of a line of code of which an earlier iteration dropped the result: the last one only
+    waits to be overwritten. Copies of `KEPT` are made to look at later, and a tensor that no op
+    made from others, such as a seed, is no result.
+    """
+    if not held:
+        return []
+    around: set[ScopeId | None] = {None}
+    for scope in scopes.values():
+        if scope.kind in MODES and scope.parent in around:
+            around.add(scope.id)
+    read = {slot.value for op in ops.values() for slot in op.inputs}
+    idle = [
+        op for op in ops.values()
+        if op.scope in around and op.inputs and not op.writes and op.kind is not OpKind.PASS
+        and op.name not in KEPT and op.outputs and read.isdisjoint(op.outputs)
+    ]
+    dropped = {(op.source, op.name) for op in idle if held.isdisjoint(op.outputs)}
+    return [
+        value for op in idle if (op.source, op.name) not in dropped for value in op.outputs
+        if value in held and values[value].role is Role.INNER and not values[value].names
     ]
 
 

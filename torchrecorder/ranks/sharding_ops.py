@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from torchrecorder.events import (
-    CALLED, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
+    CALLED, HOOK_REGISTRATIONS, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.recording import Recording
-from torchrecorder.views.quiet_ops import HOOK_REGISTRATION
 
-CONVERSIONS = ("_FromTorchTensor", "_ToTorchTensor", "Redistribute", HOOK_REGISTRATION)
+CONVERSIONS = ("_FromTorchTensor", "_ToTorchTensor", "Redistribute", *HOOK_REGISTRATIONS)
 """Custom functions that convert between local and distributed tensors, or communicate."""
 
 COMMUNICATION_OPS = ("wait_tensor", "_wrap_tensor_autograd", *CONVERSIONS)

@@ -214,7 +214,9 @@ class _Grouping:
     def recording(self) -> RecordedRun:
         """The recording with the new scopes."""
         nested, added = nested_in(self.old, self._scopes(), self.parent), self._members
-        ends, stored = Boundaries(nested, added), self.old.stored
+        read, stored = self._read_after_calls(), self.old.stored
+        left = tuple(slot for slot in nested.outputs if slot.value not in read)
+        ends = Boundaries(replace(nested, outputs=left), added)
         scopes = {
             scope.id: scope.replace(
                 inputs=_numbered(ends.inputs(scope.id)) if scope.cls == SUM
@@ -226,6 +228,18 @@ class _Grouping:
             for scope in nested.scopes.values()
         }
         return replace(nested, scopes=scopes)
+
+    def _read_after_calls(self) -> set[ValueId]:
+        """The results of calls that an op after the call reads: these are outputs of a function
+        only if that op is outside of it."""
+        old, givers = self.old, dict[ValueId, ScopeId]()
+        for scope in old.scopes.values():  # outermost first
+            for slot in scope.outputs:
+                givers.setdefault(slot.value, scope.id)
+        return {
+            value for value, giver in givers.items() for reader in old.consumers.get(value, ())
+            if giver not in old.within(old.ops[reader].scope)
+        }
 
     def _scopes(self) -> Iterator[Scope]:
         """All scopes in run order; a new scope comes before its first item."""

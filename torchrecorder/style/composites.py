@@ -18,7 +18,7 @@ from torchrecorder.graph.structural_hash import is_inactive
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.hyperparameters import hyperparameters
 from torchrecorder.style.labels import shorten
-from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
+from torchrecorder.views.quiet_ops import hook_registrations, is_identity, returns_no_tensor
 
 MAX_CAPTION_LENGTH = 40
 """The maximum number of letters of a caption."""
@@ -65,6 +65,7 @@ class Composites:
             made = {values[value].storage for value in op.outputs}
             if not (is_identity(op) or returns_no_tensor(op) or op.writes and made <= stored):
                 found.add(op.id)
+        found -= hook_registrations(recording)
         for scope in reversed(list(recording.scopes.values())):  # inner ones come later
             module = recording.module_of(scope)
             if module is None or not is_inactive(module):

@@ -88,7 +88,7 @@ def _inside(recording: RecordedRun, scope: Scope) -> Iterator[Scope | Op]:
     for item in recording.children[scope.id]:
         if isinstance(item, Scope) and item.kind in MODES:
             yield from _inside(recording, item)
-        elif isinstance(item, Scope) or not is_identity(item):
+        elif not (item.registers_hooks if isinstance(item, Scope) else is_identity(item)):
             yield item
 
 

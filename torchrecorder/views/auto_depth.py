@@ -42,11 +42,15 @@ def max_depth(recording: RecordedRun) -> int:
 
 
 def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Innermost modules and functions: no other scope ran in them, except sums.
+    """Innermost modules and functions: no other scope ran in them, except sums, and what registers
+    hooks.
 
     Outermost calls are left out, except functions beside a module, such as a loss.
     """
-    composed = {scope.parent for scope in recording.scopes.values() if scope.cls != SUM}
+    composed = {
+        scope.parent for scope in recording.scopes.values()
+        if scope.cls != SUM and not scope.registers_hooks
+    }
     beside = any(
         scope.parent is None and scope.kind is ScopeKind.MODULE
         for scope in recording.scopes.values()
@@ -71,8 +75,9 @@ def _outermost(
     recording: RecordedRun, kinds: Collection[ScopeKind]
 ) -> tuple[int, frozenset[ScopeId]]:
     """The number of outermost scopes, and those of these *kinds* without scopes in them."""
-    composed = {scope.parent for scope in recording.scopes.values()}
-    outermost = [scope for scope in recording.scopes.values() if scope.parent is None]
+    scopes = recording.scopes.values()
+    composed = {scope.parent for scope in scopes if not scope.registers_hooks}
+    outermost = [scope for scope in scopes if scope.parent is None]
     found = (item.id for item in outermost if item.kind in kinds and item.id not in composed)
     return len(outermost), frozenset(found)
 

@@ -9,6 +9,7 @@ from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueI
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import readers_of
+from torchrecorder.graph.variables import KEPT
 
 RESHAPES = frozenset(
     """
@@ -26,10 +27,6 @@ DECISIONS = frozenset(("bool()", "is_nonzero"))
 """Ops whose result Python uses in a condition."""
 
 
-HOOK_REGISTRATION = "RegisterPostBackwardFunction"
-"""The custom function by which FSDP calls a hook when the backward pass of a module has ended. It
-returns views of the inputs of the module."""
-
 HIDDEN_IF_QUIET = (
     *MODES, ScopeKind.CONSTRUCTION, ScopeKind.DATA_LOADER, ScopeKind.FUNCTION, ScopeKind.TRANSFER,
 )  # fmt: skip
@@ -37,12 +34,12 @@ HIDDEN_IF_QUIET = (
 
 def is_hidden_if_quiet(scope: Scope) -> bool:
     """Whether *scope* is of a kind that is hidden if all of its ops are."""
-    return scope.kind in HIDDEN_IF_QUIET or scope.cls == HOOK_REGISTRATION
+    return scope.kind in HIDDEN_IF_QUIET or scope.registers_hooks
 
 
 def hook_registrations(recording: RecordedRun) -> frozenset[OpId]:
-    """The ops in calls of `HOOK_REGISTRATION`."""
-    scopes = {item.id for item in recording.scopes.values() if item.cls == HOOK_REGISTRATION}
+    """The ops of scopes that register hooks."""
+    scopes = {item.id for item in recording.scopes.values() if item.registers_hooks}
     return frozenset(op.id for op in recording.ops.values() if op.scope in scopes)
 
 
@@ -157,9 +154,6 @@ def is_reshape(op: Op) -> bool:
     """Whether it changes only the shape."""
     return op.name in RESHAPES and not op.failed
 
-
-KEPT = frozenset(("clone", "data", "detach"))
-"""Ops that return the same data: kept for later, or used for its shape or device."""
 
 COPIES = frozenset(("bfloat16", "cpu", "double", "float", "half", "to", *KEPT))
 """Ops that copy a tensor to another device or dtype."""

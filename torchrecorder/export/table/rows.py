@@ -17,7 +17,6 @@ from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.weights import Weights
-from torchrecorder.views.quiet_ops import HOOK_REGISTRATION
 from torchrecorder.views.training import is_sharding
 
 DEFAULT_MAX_ROWS = 400
@@ -95,7 +94,7 @@ class _TableRows:
             if item.recompute or (isinstance(item, Op) and scope and not self.ops):
                 continue
             if isinstance(item, Scope) and not self.ops:
-                if is_sharding(self.recording, item.id) or item.cls == HOOK_REGISTRATION:
+                if is_sharding(self.recording, item.id) or item.registers_hooks:
                     continue
             if isinstance(item, Scope) and item.kind in MODES:
                 if not (item.failed or self.recording.children[item.id]):
