@@ -11,9 +11,11 @@ from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.collapse import IsUndrawn
-from torchrecorder.views.quiet_ops import is_identity, is_reshape, returns_no_tensor
+from torchrecorder.views.quiet_ops import (
+    HOOK_REGISTRATION, is_identity, is_reshape, returns_no_tensor,
+)  # fmt: skip
 from torchrecorder.views.view import Nesting
-from torchrecorder.views.training import training_steps
+from torchrecorder.views.training import is_sharding, training_steps
 
 DEFAULT_MAX_BOXES = 40
 """The default for ``max_boxes``."""
@@ -42,11 +44,15 @@ def max_depth(recording: RecordedRun) -> int:
 
 
 def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Innermost modules and functions: no other scope ran in them, except sums.
+    """Innermost modules and functions: no other scope ran in them, except sums and what FSDP runs.
 
     Outermost calls are left out, except functions beside a module, such as a loss.
     """
-    composed = {scope.parent for scope in recording.scopes.values() if scope.cls != SUM}
+    composed = {
+        scope.parent
+        for scope in recording.scopes.values()
+        if scope.cls not in (SUM, HOOK_REGISTRATION) and not is_sharding(recording, scope.id)
+    }
     beside = any(
         scope.parent is None and scope.kind is ScopeKind.MODULE
         for scope in recording.scopes.values()
