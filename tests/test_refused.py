@@ -154,8 +154,8 @@ CALLS = {
     "path must be a path, not 3": lambda: torchrecorder.load(3),
     "path must be a path, not 4": lambda: RUN.save(4),
     "directory must be a path": lambda: torchrecorder.render_network(MODEL, X, directory=3),
-    "filename must be a text or None": lambda: torchrecorder.render_network(MODEL, X, filename=3),
-    "fmt must be a text": lambda: torchrecorder.render_network(MODEL, X, fmt=3),
+    "filename must be a string or None": lambda: torchrecorder.render_network(MODEL, X, filename=3),
+    "fmt must be a string": lambda: torchrecorder.render_network(MODEL, X, fmt=3),
     "expected a recording, not a Sequential": lambda: torchrecorder.save(MODEL, "x.json"),
     "times must be True or False": lambda: RUN.save("x.json", times=3),
     "limit must be a whole number of at least 1": lambda: torchrecorder.load("x.json", limit=-5),
@@ -202,8 +202,8 @@ CALLS = {
     "either args or input_data": lambda: torchrecorder.record(MODEL, X, input_data=X),
     "model must be a module": lambda: torchrecorder.Recorder(3),
     "not a class": lambda: torchrecorder.Recorder(torch.nn.ReLU),
-    "model must be something to call": lambda: torchrecorder.Series(3),
-    "scopes must be a text or a list": lambda: torchrecorder.Series(MODEL, scopes=3),
+    "model must be a callable": lambda: torchrecorder.Series(3),
+    "scopes must be a string or a list": lambda: torchrecorder.Series(MODEL, scopes=3),
     "finish must give a Figure, not None": lambda: torchrecorder.figure(
         RUN, finish=lambda figure, view: None
     ),
@@ -239,8 +239,8 @@ CALLS |= {
     "style must be .* not .'fillcolor'": lambda: drawing(style={"fillcolor": "red"}),
     "what style_node gives must be a mapping": lambda: torchrecorder.make_dot(RUN, styler_cls=Odd),
     "did you mean 'normal'": lambda: torchrecorder.make_dot(RUN, styler_cls=OddLines),
-    "compute must be something to call": lambda: _number(3),
-    "show must be something to call": lambda: _number(lambda recording: {}, None),
+    "compute must be a callable": lambda: _number(3),
+    "show must be a callable": lambda: _number(lambda recording: {}, None),
     "what 'mine' computes must be a mapping from ids to numbers": lambda: RUN.top(
         _number(lambda recording: dict.fromkeys(recording.ops, "x"))
     ),

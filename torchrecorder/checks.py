@@ -200,13 +200,13 @@ def above_0(number: str = "a number") -> Check:
 
 
 FLAG = one_of(True, False)
-TEXT = Check("a text", lambda value: isinstance(value, str), read=str)
+TEXT = Check("a string", lambda value: isinstance(value, str), read=str)
 WORD = Check(
-    "a text that is not empty",
+    "a string that is not empty",
     lambda value: TEXT.holds(value) and value.strip(),
     read=str,
 )
-TEXTS = Check("a text or a list of texts", _are_texts, read=words, several=True)
+TEXTS = Check("a string or a list of strings", _are_texts, read=words, several=True)
 ABOVE_0 = above_0()
 FROM_0 = Check(
     "a number of at least 0", lambda value: _is_number(value) and value >= 0, read=literal
@@ -218,7 +218,7 @@ RANGE = Check(
     read=literal,
 )
 MAPPING = Check("a mapping from names", _is_mapping)
-CALLABLE = Check("something to call", callable)
+CALLABLE = Check("a callable", callable)
 LIST = Check(
     "a list of names, such as ['flops']", lambda value: isinstance(value, (list, tuple))
 )

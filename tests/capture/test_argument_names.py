@@ -214,6 +214,22 @@ def test_code_of_pytorch_names_nothing() -> None:
     assert names(lambda: torch.nn.utils.parameters_to_vector(vectors)) == ["-", "-"]
 
 
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        lambda loss, self: torch.autograd.grad(loss, self.fc.weight),
+        lambda loss, self: torch.autograd.grad(loss, inputs=[self.fc.weight]),
+        lambda loss, self: torch.autograd.grad(loss, [loss, self.fc.weight]),
+    ],
+)
+def test_a_weight_that_a_gradient_is_asked_for(gradient) -> None:
+    """PyTorch passes a single one as a tuple of one."""
+    holder = SimpleNamespace(fc=torch.nn.Linear(2, 2))
+    with pytest.raises(RuntimeError) as caught, torchrecorder.Recorder():
+        gradient(ones().requires_grad_().sum(), holder)
+    assert "depend on fc.weight:" in caught.value.__notes__[-1]
+
+
 def test_a_parameter_has_the_name_of_its_module_alone() -> None:
     """A loop over the parameters of a model has one variable for all of them."""
     model = torch.nn.Linear(2, 2)

@@ -49,14 +49,14 @@ def first(model, **options):
     )
 
 
-def second(model, **options):
+def second(model, kind=Block, **options):
     """Sharded by FSDP2."""
     if not hasattr(torch.cpu.Stream, "record_event"):
         pytest.skip("FSDP2 of this PyTorch needs a GPU")
     from torch.distributed.device_mesh import init_device_mesh
 
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
-    for part in model.a, model.b, model:
+    for part in [*(part for part in model.modules() if isinstance(part, kind)), model]:
         fsdp.fully_shard(part, mesh=mesh, **options)
     return model
 
@@ -148,6 +148,14 @@ def test_figures_and_tables_are_those_of_the_model(name):
     assert any(line.startswith("all_gather") for line in around) == (name != "NO_SHARD")
     table = str(recording.summary())
     assert not any(name in table for name in ("shard ", *HOOK_REGISTRATIONS))
+
+
+def test_a_sharded_layer_is_closed_like_any_other():
+    """What FSDP runs in it is no reason to open it."""
+    with process_group(world=2):
+        view = make_view(recorded(second(Net(), kind=nn.Linear)), ViewOptions(fold=False))
+    ops = view.recording.ops
+    assert "linear" not in {ops[box].name for box in view.boxes if box in ops}
 
 
 def test_equal_blocks_have_one_row():

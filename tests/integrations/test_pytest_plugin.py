@@ -185,7 +185,7 @@ def test_measured(assert_budgets):
 
 WRONG = {
     "assert_architecture(net(), torch.zeros(1, 4), fak=True)": "did you mean 'fake'",
-    "assert_architecture(net(), torch.zeros(1, 4), snapshot=3)": "snapshot must be a text",
+    "assert_architecture(net(), torch.zeros(1, 4), snapshot=3)": "snapshot must be a string",
     "assert_architecture(net())": "but was given ()",
     "assert_architecture(net(), torch.zeros(1, 3))": "while running `0` (Linear)",
     "assert_budgets(net(), torch.zeros(1, 4), budgets=[3])": "budgets must be a mapping",

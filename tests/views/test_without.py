@@ -39,6 +39,31 @@ def test_a_hidden_transfer_connects_each_weight_to_its_own_readers() -> None:
     assert heads == [{calls[0]}, {calls[1]}]
 
 
+class Shares(nn.Module):
+    """Two modules with one layer, and the layer once more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.Linear(3, 3)
+        self.first, self.second = nn.Sequential(layer), nn.Sequential(layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x)) + self.first[0](x)
+
+
+def test_the_weights_of_a_hidden_call_do_not_lead_to_what_read_its_result() -> None:
+    """As those of a hidden module that shares none, which are inside of its box."""
+    recording = torchrecorder.record(Shares(), torch.ones(2, 3))
+    view = make_view(recording, ViewOptions(depth=2, hide="first.0"))
+    assert arrows(view) == {("x", "second.0"), ("second.0", "add"), ("x", "add"), ("add", "out:0")}
+    view = make_view(recording, ViewOptions(depth=2, hide="first.0", parameters=True))
+    weights = {("first.0.weight", "second.0"), ("first.0.bias", "second.0")}
+    assert {each for each in arrows(view) if each[0].startswith("first")} == weights
+    view = make_view(recording, ViewOptions(depth=2, hide="first.0, second.0", parameters=True))
+    assert arrows(view) == {("x", "add"), ("add", "out:0")}
+    assert set(view.boxes) == {box for arrow in view.arrows for box in (arrow.tail, arrow.head)}
+
+
 class Pair(nn.Module):
     """Two results, of one input each."""
 

@@ -20,7 +20,7 @@ from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 
 MODEL = Check(
-    "a module or another callable, not a class",
+    "a module or another callable (not a class)",
     lambda value: callable(value) and not isinstance(value, type),
 )
 

@@ -118,7 +118,9 @@ def loads(text: str | bytes, make: type[RecordingT]) -> RecordingT:
     try:
         data = _parsed(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     except (ValueError, RecursionError) as error:
-        raise InvalidRecording(f"this is not a saved recording: {error}") from None
+        raise InvalidRecording(
+            f"this is not a saved recording, which save() writes as JSON: {error}"
+        ) from None
     return decode(data, make)
 
 

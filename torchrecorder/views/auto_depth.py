@@ -13,7 +13,7 @@ from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.collapse import IsUndrawn
 from torchrecorder.views.quiet_ops import is_identity, is_reshape, returns_no_tensor
 from torchrecorder.views.view import Nesting
-from torchrecorder.views.training import training_steps
+from torchrecorder.views.training import is_sharding, training_steps
 
 DEFAULT_MAX_BOXES = 40
 """The default for ``max_boxes``."""
@@ -42,14 +42,14 @@ def max_depth(recording: RecordedRun) -> int:
 
 
 def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
-    """Innermost modules and functions: no other scope ran in them, except sums, and what registers
-    hooks.
+    """Innermost modules and functions: no other scope ran in them, except sums, what FSDP runs and
+    what registers hooks.
 
     Outermost calls are left out, except functions beside a module, such as a loss.
     """
     composed = {
         scope.parent for scope in recording.scopes.values()
-        if scope.cls != SUM and not scope.registers_hooks
+        if not (scope.cls == SUM or scope.registers_hooks or is_sharding(recording, scope.id))
     }
     beside = any(
         scope.parent is None and scope.kind is ScopeKind.MODULE

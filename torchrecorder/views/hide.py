@@ -140,7 +140,7 @@ class HideNamed(NamedScopes):
         gone = [box for box in view.boxes if box in hidden]
         if not gone:
             return view
-        found = without(view, gone)
+        found = without(_without_calls(view, gone), gone)
         emptied = _filled(view, view.boxes) - _filled(view, found.boxes)
         left = {name: each for name, each in found.clusters.items() if name not in emptied}
         return replace(found, clusters=left)
@@ -158,6 +158,19 @@ def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
     for value in recording.values.values():
         if value.role in STORED:
             yield from ((value.id, name) for name in recording.call_paths.known(value.names))
+
+
+def _without_calls(view: View, hidden: Collection[str]) -> View:
+    """*view* without the calls of modules among the *hidden* boxes. Weights that these share with
+    others are not connected to what reads the results, as those inside closed boxes are not."""
+    calls = [box for box in hidden if view.boxes[box].kind is BoxKind.MODULE]
+    found, before = without(view, calls), set(view.arrows)
+    stored = {box.id for box in view.boxes.values() if box.kind in STORED_KINDS}
+    arrows = tuple(each for each in found.arrows if each.tail not in stored or each in before)
+    read = stored.intersection([each.tail for each in before])
+    idle = read.difference([each.tail for each in arrows])
+    boxes = {name: box for name, box in found.boxes.items() if name not in idle}
+    return replace(found, boxes=boxes, arrows=arrows)
 
 
 def _without_idle_constants(before: View, view: View) -> View:

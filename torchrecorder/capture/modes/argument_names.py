@@ -135,9 +135,11 @@ def _place(tensor: Tensor, called: CallInSource) -> Argument | None:
         position = number if number < len(called.args) else known
         if _stands_for(value, tensor):
             return Argument(position, name, None)
-        for item, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
+        parts = value if isinstance(value, (list, tuple)) else ()
+        is_wrapped = called.facts.runs_backward and len(parts) == 1  # ``grad(loss, weight)``
+        for item, part in enumerate(parts):
             if _stands_for(part, tensor):
-                return Argument(position, name, item)
+                return Argument(position, name, None if is_wrapped else item)
     return None
 
 
@@ -151,12 +153,10 @@ def _name(node: ast.AST, place: Argument, called: CallInSource) -> str:
     if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         node = node.test
     found = _of_call(node, place, called) or _of_operator(node, place, called)
-    if place.item is None:
-        return _dotted(found)
     if isinstance(found, (ast.List, ast.Tuple)):
-        return _dotted(found.elts[place.item]) if _is_plain(found.elts) else ""
+        return _dotted(found.elts[place.item or 0]) if _is_plain(found.elts) else ""
     name = _dotted(found)
-    return name and f"{name}.{place.item}"
+    return name if place.item is None or not name else f"{name}.{place.item}"
 
 
 def _of_call(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | None:
