@@ -114,7 +114,7 @@ class _Places:
             self.innermost.update(dict.fromkeys(inside, place))
         owned: dict[str, list[int]] = {}
         for module in recording.modules.values():
-            scopes = self._calls(module)
+            scopes = self._calls(module) if module.stored else ()
             for value in own(module):
                 owned.setdefault(value, [self.innermost.get(value, -1)]).extend(scopes)
         around = cache(self._around)  # most parameters of a module are in the same places
