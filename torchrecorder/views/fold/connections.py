@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import filterfalse
 from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
@@ -38,15 +37,15 @@ class Connections:
         """The arrows that enter an item, except for optimizer state, whose amount grows with the
         steps before it, up to a limit in LBFGS.
         """
-        return filterfalse(self.flows.is_state, self.items.into(item))
+        return self.flows.without_state(self.items.into(item))
 
     def feeding(self, item: str) -> Iterable[Arrow]:
         """The arrows that leave an item, except for state and arrows out of loops over weights,
         where each weight has its own readers.
         """
         return (
-            arrow for arrow in self.items.out_of(item)
-            if arrow.tail not in self.any_weight and not self.flows.is_state(arrow)
+            arrow for arrow in self.flows.without_state(self.items.out_of(item))
+            if arrow.tail not in self.any_weight
         )
 
     def alike(self, first: str, second: str) -> bool:

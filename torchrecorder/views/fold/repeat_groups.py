@@ -94,8 +94,8 @@ def _contents(
 def _readers(items: SiblingIndex, row: Sequence[str]) -> Readers:
     """The readers of each sibling, except those that only zero its result or read what an optimizer
     step leaves for later steps."""
-    is_state = FlowClassifier(items.view).is_state
-    scopes, readers = items.view.recording.scopes, items.readers(row, is_state)
+    counted = FlowClassifier(items.view).without_state
+    scopes, readers = items.view.recording.scopes, items.readers(row, counted)
     zeroing = {
         item for item in row
         if item in scopes and scopes[ScopeId(item)].kind is ScopeKind.ZEROING

@@ -134,17 +134,17 @@ class SiblingIndex:
         return self._out_of[item]
 
     def readers(
-        self, row: Iterable[str], ignored: Callable[[Arrow], bool]
+        self, row: Iterable[str], counted: Callable[[Iterable[Arrow]], Iterable[Arrow]]
     ) -> Mapping[str, Sequence[str]]:
         """For each sibling in *row*, those in *row* that read one of its results, through arrows
-        that are not *ignored*."""
+        that are *counted*."""
         home: dict[str, str] = {}
         for item in row:
             home.update(dict.fromkeys(self.inside(item), item))
         found: dict[str, dict[str, None]] = {}
         for tail, item in home.items():
-            for arrow in self.leaving.get(tail, ()):
+            for arrow in counted(self.leaving.get(tail, ())):
                 reader = home.get(arrow.head, item)
-                if reader != item and not ignored(arrow):
+                if reader != item:
                     found.setdefault(item, {})[reader] = None
         return {item: tuple(heads) for item, heads in found.items()}
