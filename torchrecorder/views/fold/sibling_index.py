@@ -143,8 +143,8 @@ class SiblingIndex:
             home.update(dict.fromkeys(self.inside(item), item))
         found: dict[str, dict[str, None]] = {}
         for tail, item in home.items():
-            for arrow in counted(self.leaving.get(tail, ())):
-                reader = home.get(arrow.head, item)
-                if reader != item:
-                    found.setdefault(item, {})[reader] = None
+            leaving = self.leaving.get(tail, ())
+            between = [one for one in leaving if home.get(one.head, item) != item]
+            for arrow in counted(between):
+                found.setdefault(item, {})[home[arrow.head]] = None
         return {item: tuple(heads) for item, heads in found.items()}
