@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from torchrecorder.recording import Recording
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
+from torchrecorder.views.fold.siblings import SiblingRows
+from torchrecorder.views.full_view import full_view
 from torchrecorder.views.view import BoxKind
 
 
@@ -296,3 +300,18 @@ def test_what_scopes_hand_on_untouched_is_one_value() -> None:
         recording.ops[maker].outputs[0]
     }
     assert [each.count for each in view_of(recording, depth=3).clusters.values()][1] == 4
+
+
+@pytest.mark.parametrize("similar", [False, True])
+def test_what_siblings_are_compared_by_is_freed_at_once(similar: bool) -> None:
+    """The garbage collector, which does not run while a figure is made, has nothing to find."""
+    rows, recording = None, stack(12)
+    gc.disable()
+    try:
+        rows = SiblingRows(full_view(recording), similar)
+        assert any(map(rows.groups, (None, *rows.view.clusters)))
+        items = weakref.ref(rows.items)
+        rows = None
+        assert items() is None
+    finally:
+        gc.enable()

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from torchrecorder.events import (
-    MODES, NO_STORAGE, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId, names_gradient,
+    MODES, NO_STORAGE, ModuleId, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId, names_gradient,
 )  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
@@ -207,8 +207,9 @@ class _StructureHasher:
         self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
         self.rank: dict[ValueId, tuple[int, int]] = {}
         self.found: dict[ScopeId, _ScopeStructure] = {}
-        self.digests: dict[tuple[Any, ...], str] = {}  # most scopes are equal to an earlier one
-        self.settings: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # of one call of each module
+        self.numbers: dict[tuple[Any, ...], int] = {}  # most scopes are equal to an earlier one
+        self.settings: dict[tuple[ModuleId, int], tuple[Any, ...]] = {}  # of one of its calls
+        self.digests: dict[tuple[int, tuple[Any, ...] | None], str] = {}
         self._run_through()
         for scope in reversed(list(recording.scopes.values())):
             self._complete(scope)
@@ -266,14 +267,17 @@ class _StructureHasher:
     def _complete(self, scope: Scope) -> None:
         """Compute the digest of *scope*, after those of its children, which come later."""
         form = self.found[scope.id]
-        parts = tuple(self._parts(scope, form))
+        parts, settings = tuple(self._parts(scope, form)), None
+        number = self.numbers.setdefault(parts, len(self.numbers))
         if not self.exact and scope.module is not None:
-            parts = parts, self.settings.setdefault((scope.module, parts), tuple(form.settings))
+            settings = self.settings.setdefault((scope.module, number), tuple(form.settings))
             form.settings = []
-        if parts not in self.digests:
-            text = repr(parts).encode("utf-8", "backslashreplace")
-            self.digests[parts] = blake2b(text, digest_size=16).hexdigest()
-        form.digest = self.digests[parts]
+        key = number, settings
+        if key not in self.digests:
+            text = repr(parts if settings is None else (parts, settings))
+            content = text.encode("utf-8", "backslashreplace")
+            self.digests[key] = blake2b(content, digest_size=16).hexdigest()
+        form.digest = self.digests[key]
 
     def _parts(self, scope: Scope, form: _ScopeStructure) -> Iterator[Any]:
         module = self.recording.module_of(scope)

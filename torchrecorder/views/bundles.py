@@ -94,9 +94,12 @@ class FlowClassifier:
         between = tail and head and (tail != head or is_between_rounds)
         return FlowKind.STATE if between and not value.requires_grad else FlowKind.TENSOR
 
-    def is_state(self, arrow: Arrow) -> bool:
-        """Whether *arrow* carries state from one step of an optimizer or averaging to another."""
-        return bool(self._steps) and self.kind(arrow) is FlowKind.STATE
+    def without_state(self, arrows: Iterable[Arrow]) -> Iterable[Arrow]:
+        """The *arrows* but those with state from one step of an optimizer or averaging to
+        another."""
+        if not self._steps:
+            return arrows
+        return (arrow for arrow in arrows if self.kind(arrow) is not FlowKind.STATE)
 
     def _role(self, value: Value) -> Role | None:
         """The role of a parameter or buffer, also for a value that was written into one; else

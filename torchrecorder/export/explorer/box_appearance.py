@@ -306,7 +306,9 @@ class HiddenUpdate(NamedTuple):
 
 def hidden_updates(tree: Tree) -> tuple[HiddenUpdate, ...]:
     """The updates of buffers from one module to another that no arrow of the view carries."""
-    return () if tree.view.backward else tuple(_Updates(tree).all())
+    if tree.view.backward or not tree.view.recording.bookkeeping:
+        return ()
+    return tuple(_Updates(tree).all())
 
 
 class _Updates:

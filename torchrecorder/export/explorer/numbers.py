@@ -57,7 +57,8 @@ def columns(
     """
     chosen = [item for item in _chosen(style) if times or item.unit != "s"]
     computed = [(item, found) for item in chosen if (found := item.on(recording).by_node)]
-    places = _Places(recording, members, parents, counts)
+    owned = ParameterOwners(recording)
+    places = _Places(owned, members, parents, counts)
     values: list[tuple[NumberColumn, list[int]]] = []
     for place, (annotation, found) in enumerate(computed):
         before, last = computed[place - 1]  # without a backward pass, two times are the same
@@ -68,7 +69,7 @@ def columns(
         for (item, _), (column, means) in zip(computed, values)
         if any(value is not None for value in column)
     ]
-    owned, by_key = ParameterOwners(recording), {entry["key"]: entry for entry in entries}
+    by_key = {entry["key"]: entry for entry in entries}
     for element, found in computed:
         if element.passes and element.name in by_key:
             numbers = Numbers(element, found, owned)
@@ -98,12 +99,13 @@ class _Places:
 
     def __init__(
         self,
-        recording: RecordedRun,
+        owners: ParameterOwners,
         members: Sequence[Sequence[str]],
         parents: Sequence[int],
         counts: Sequence[int],
     ) -> None:
-        self.recording = recording
+        self.owners = owners
+        self.recording = recording = owners.recording
         self.members, self.parents = members, parents
         if recording.former:
             self.members = [without_former(recording, inside) for inside in members]
@@ -114,12 +116,12 @@ class _Places:
             self.innermost.update(dict.fromkeys(inside, place))
         owned: dict[str, list[int]] = {}
         for module in recording.modules.values():
-            scopes = self._calls(module)
+            scopes = self._calls(module) if module.stored else ()
             for value in own(module):
                 owned.setdefault(value, [self.innermost.get(value, -1)]).extend(scopes)
         around = cache(self._around)  # most parameters of a module are in the same places
         self._owned = {value: around(tuple(starts)) for value, starts in owned.items()}
-        reads = ParameterOwners(recording).function_reads.items()
+        reads = owners.function_reads.items()
         for read in (read for op, found in reads if op in self.innermost for read in found):
             for value in read.values:
                 known = self._owned.get(value) or self._around([self.innermost.get(value, -1)])
@@ -147,7 +149,7 @@ class _Places:
         column: NumberColumn = []
         means: list[int] = []
         received = annotation.merge is None and self.innermost.keys().isdisjoint(numbers)
-        of_grads = Numbers(annotation, numbers, ParameterOwners(self.recording))
+        of_grads = Numbers(annotation, numbers, self.owners)
         for place, nodes in enumerate(found):
             if len(nodes) > 1 and annotation.merge is None:
                 nodes = of_outputs(self.recording, self.members[place], nodes) or nodes

@@ -67,9 +67,12 @@ def ordered_scopes(
                 across = positions(layouts[layout], places[layout], inside, around.get(scope))
                 known[key] = _ordered(layouts[layout], across, inside)
             found[scope] = known[key]
+        before = dict(around)
         for scope, ordered in found.items():
             children = scopes[scope].children
             around.update((children[at], ranks) for at, ranks in ordered.around.items())
+        if around == before:
+            break
     return found
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import filterfalse
-from operator import attrgetter
 from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
@@ -27,52 +25,27 @@ class Connections:
     def __init__(self, items: SiblingIndex) -> None:
         self.items = items
         self.view = items.view
-        self._into: dict[str, list[Arrow]] = {}
-        self._out_of: dict[str, list[Arrow]] = {}
         self._stored = items.view.recording.stored
         self.any_weight: frozenset[str] = items.view.recording.weight_loops
         self.flows = FlowClassifier(items.view)
         self._results: dict[str, Mapping[ValueId, int]] = {}
         self._indices: dict[OpId, Mapping[ValueId | None, int]] = {}
         self.parallel = Parallel(items)
-        self.own_sources = OwnSources(items, self.into)
-
-    def into(self, item: str) -> Sequence[Arrow]:
-        """The arrows that enter an item from outside."""
-        if item not in self._into:
-            self._into[item] = self._crossing(item, self.items.entering, attrgetter("tail"))
-        return self._into[item]
-
-    def out_of(self, item: str) -> Sequence[Arrow]:
-        """The arrows that leave an item."""
-        if item not in self._out_of:
-            self._out_of[item] = self._crossing(item, self.items.leaving, attrgetter("head"))
-        return self._out_of[item]
-
-    def _crossing(
-        self, item: str, arrows: Mapping[str, Sequence[Arrow]], other_end: Callable[[Arrow], str]
-    ) -> list[Arrow]:
-        """The *arrows* of the boxes in an item whose *other_end* is outside it."""
-        span, at = self.items.span(item), self.items.at
-        return [
-            arrow
-            for box in self.items.inside(item) if box in arrows
-            for arrow in arrows[box] if at[other_end(arrow)] not in span
-        ]
+        self.own_sources = OwnSources(items)
 
     def read(self, item: str) -> Iterable[Arrow]:
         """The arrows that enter an item, except for optimizer state, whose amount grows with the
         steps before it, up to a limit in LBFGS.
         """
-        return filterfalse(self.flows.is_state, self.into(item))
+        return self.flows.without_state(self.items.into(item))
 
     def feeding(self, item: str) -> Iterable[Arrow]:
         """The arrows that leave an item, except for state and arrows out of loops over weights,
         where each weight has its own readers.
         """
         return (
-            arrow for arrow in self.out_of(item)
-            if arrow.tail not in self.any_weight and not self.flows.is_state(arrow)
+            arrow for arrow in self.flows.without_state(self.items.out_of(item))
+            if arrow.tail not in self.any_weight
         )
 
     def alike(self, first: str, second: str) -> bool:

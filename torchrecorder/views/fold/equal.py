@@ -8,7 +8,7 @@ parallel row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -18,6 +18,7 @@ from torchrecorder.graph.running_sums import begins_sum
 from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.bundles import FlowKind
 from torchrecorder.views.fold.connections import Connections, counted
+from torchrecorder.views.fold.own_sources import OwnSources, folds
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import Arrow
 
@@ -25,24 +26,22 @@ from torchrecorder.views.view import Arrow
 class Equal:
     """Finds siblings of equal structure with equal connections.
 
-    *keys* are the fold keys of scopes and blocks, None for an item that cannot fold; *worth*
-    returns whether a group of siblings is worth folding.
+    *keys* are the fold keys of scopes and blocks, None for an item that cannot fold.
     """
 
-    def __init__(
-        self,
-        items: SiblingIndex,
-        keys: Mapping[str, object],
-        worth: Callable[[Sequence[str]], bool],
-    ) -> None:
+    def __init__(self, items: SiblingIndex, keys: Mapping[str, object]) -> None:
         self.items = items
         self.keys = keys
-        self.worth = worth
 
     @cached_property
     def connections(self) -> Connections:
         """The arrows into and out of siblings."""
         return Connections(self.items)
+
+    @property
+    def own_sources(self) -> OwnSources:
+        """The own inputs of siblings."""
+        return self.connections.own_sources
 
     def alike(self, first: str, second: str) -> bool:
         """Whether two items show the same boxes and clusters."""
@@ -72,7 +71,8 @@ class Equal:
 
     def _worth_folding(self, row: Sequence[str]) -> list[tuple[int, int]]:
         """The start and length of each group of a row that is worth a fold."""
-        return [(start, len(group)) for start, group in self._split(row) if self.worth(group)]
+        own, found = self.own_sources, self._split(row)
+        return [(start, len(group)) for start, group in found if folds(self.items, group, own)]
 
     def _split(self, row: Sequence[str]) -> list[tuple[int, tuple[str, ...]]]:
         """The groups in a row, each with its start."""
@@ -212,7 +212,7 @@ def _surroundings(connections: Connections, item: str) -> Any:
     at, start = connections.items.at, connections.items.at[item]
     before = counted(
         (connections.start(arrow, item)[0], at[arrow.head] - start)
-        for arrow in connections.into(item)
+        for arrow in connections.items.into(item)
     )
     after = counted(
         (connections.end(arrow.head, item), without_numbers(arrow.slot), at[arrow.tail] - start,

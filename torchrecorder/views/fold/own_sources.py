@@ -8,14 +8,16 @@ next epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.structural_hash import without_numbers
-from torchrecorder.views.fold.blocks import op_key
+from torchrecorder.views.fold.blocks import (
+    MIN_BOXES_SAVED, is_block, min_repeats, op_key, unit_of,
+)  # fmt: skip
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.quiet_ops import is_part
-from torchrecorder.views.view import Arrow, BoxKind
+from torchrecorder.views.view import BoxKind
 
 GIVEN = (BoxKind.INPUT, BoxKind.CONSTANT)
 
@@ -25,11 +27,10 @@ are drawn."""
 
 
 class OwnSources:
-    """The own sources of the items of a view; *into* returns the arrows that enter an item."""
+    """The own sources of the items of a view."""
 
-    def __init__(self, items: SiblingIndex, into: Callable[[str], Iterable[Arrow]]) -> None:
+    def __init__(self, items: SiblingIndex) -> None:
         self.items = items
-        self.into = into
         self._known: dict[str, Mapping[str, Hashable]] = {}
 
     def of(self, item: str) -> Mapping[str, Hashable]:
@@ -38,7 +39,7 @@ class OwnSources:
         if item not in self._known:
             items, start = self.items, self.items.at[item]
             heads: dict[str, list[tuple[int, str]]] = {}
-            for arrow in self.into(item):
+            for arrow in items.into(item):
                 if self._is_source(arrow.tail):
                     entry = items.at[arrow.head] - start, arrow.slot
                     heads.setdefault(arrow.tail, []).append(entry)
@@ -97,3 +98,26 @@ class OwnSources:
         for arrow in self.items.leaving[box]:
             op = view.recording.ops.get(OpId(arrow.head))
             yield view.boxes[arrow.head].kind.value, op.name if op else "", arrow.slot
+
+
+def folds(items: SiblingIndex, group: Sequence[str], own: OwnSources | None) -> bool:
+    """Whether there are enough siblings, or blocks of siblings, in a *group* to fold. Few siblings
+    do not if each has inputs of its *own*."""
+    if len(group) < 2:
+        return False
+    first = group[0]
+    if not is_block(first):
+        if own is not None and len(group) < MIN_SIBLINGS and any(own.groups(group)):
+            return False
+        return len(group) >= min_repeats(items.view.recording, first)
+    inside = [*items.children(first)]
+    return _is_composed(items, first) or (
+        len(group) > 2 and (len(group) - 1) * len(inside) >= MIN_BOXES_SAVED
+    )
+
+
+def _is_composed(items: SiblingIndex, item: str) -> bool:
+    """Whether *item* is a scope that contains scopes, or a block with one."""
+    if is_block(item):
+        return any(_is_composed(items, inner) for inner in items.children(item))
+    return unit_of(items.view.recording, item).composed

@@ -53,7 +53,7 @@ def with_block_clusters(
     if not parents:
         return items, keys
     blocked = with_parents(view, parents)
-    boxes = {**blocked.boxes, **_own_sources(blocked, keys)}
+    boxes = {**blocked.boxes, **_own_sources(blocked, items.sources, keys)}
     return SiblingIndex(replace(blocked, boxes=boxes), items), keys
 
 
@@ -94,8 +94,8 @@ def _contents(
 def _readers(items: SiblingIndex, row: Sequence[str]) -> Readers:
     """The readers of each sibling, except those that only zero its result or read what an optimizer
     step leaves for later steps."""
-    is_state = FlowClassifier(items.view).is_state
-    scopes, readers = items.view.recording.scopes, items.readers(row, is_state)
+    counted = FlowClassifier(items.view).without_state
+    scopes, readers = items.view.recording.scopes, items.readers(row, counted)
     zeroing = {
         item for item in row
         if item in scopes and scopes[ScopeId(item)].kind is ScopeKind.ZEROING
@@ -171,9 +171,11 @@ def in_order(
             yield name, clusters[name]
 
 
-def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
-    """The inputs and constants that move into a block: constants that only it reads, and inputs if
-    each block with an equal key (*keys*) reads its own.
+def _own_sources(
+    view: View, sources: Mapping[str, Box], keys: Mapping[str, object]
+) -> Mapping[str, Box]:
+    """The inputs and constants among the *sources* that move into a block: constants that only it
+    reads, and inputs if each block with an equal key (*keys*) reads its own.
 
     A constant that only the first of equal blocks reads is the initial value of what they pass on.
     So is a constant whose memory an operation writes and others read.
@@ -181,10 +183,11 @@ def _own_sources(view: View, keys: Mapping[str, object]) -> Mapping[str, Box]:
     readers: dict[str, list[str | None]] = {}
     memory = _written_constants(view)
     values = view.recording.values
-    for arrow in view.arrows:
-        box = view.boxes[arrow.tail]
-        if box.kind in (BoxKind.CONSTANT, BoxKind.INPUT):
-            readers.setdefault(box.id, []).append(view.boxes[arrow.head].cluster)
+    kinds = BoxKind.CONSTANT, BoxKind.INPUT
+    movable = {name for name, box in sources.items() if box.kind in kinds}
+    for arrow in view.arrows if movable else ():
+        if arrow.tail in movable:
+            readers.setdefault(arrow.tail, []).append(view.boxes[arrow.head].cluster)
         elif memory and arrow.value is not None and values[arrow.value].storage in memory:
             known = memory[values[arrow.value].storage]
             readers.setdefault(known, []).append(view.boxes[arrow.head].cluster)

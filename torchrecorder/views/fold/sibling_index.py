@@ -11,8 +11,14 @@ from torchrecorder.views.view import Arrow, Box, View
 
 
 class SiblingIndex:
-    """The nesting and order of boxes and clusters in a view; *before* is the index of a view with
-    the same arrows, if there is one."""
+    """The nesting and order of boxes and clusters in a view.
+
+    *before* is the index of a view with the same arrows, if there is one.
+
+    Attributes:
+        parent: The cluster around each box and cluster.
+        sources: The boxes of values that are only read.
+    """
 
     def __init__(self, view: View, before: SiblingIndex | None = None) -> None:
         self.view = view
@@ -22,10 +28,14 @@ class SiblingIndex:
             **{box.id: box.cluster for box in view.boxes.values()},
         }
         self._children: dict[str | None, dict[str, None]] = {None: {}}
-        self._sources = {box.id: box for box in view.boxes.values() if box.kind in SOURCES}
+        self.sources: Mapping[str, Box] = {
+            box.id: box for box in view.boxes.values() if box.kind in SOURCES
+        }
         # Values that are only read have no position in the run order: they come last.
-        self._place(box for box in view.boxes.values() if box.id not in self._sources)
-        self._place(self._sources.values())
+        self._place(box for box in view.boxes.values() if box.id not in self.sources)
+        self._place(self.sources.values())
+        self._into: dict[str, Sequence[Arrow]] = {}
+        self._out_of: dict[str, Sequence[Arrow]] = {}
 
     def _place(self, boxes: Iterable[Box]) -> None:
         """Put boxes into their clusters, and each cluster into its parent at its first box."""
@@ -45,7 +55,7 @@ class SiblingIndex:
 
     def siblings(self, cluster: str | None) -> list[str]:
         """The items that ran directly in a cluster, in order."""
-        return [item for item in self.children(cluster) if item not in self._sources]
+        return [item for item in self.children(cluster) if item not in self.sources]
 
     @cached_property
     def order(self) -> Sequence[str]:
@@ -101,18 +111,40 @@ class SiblingIndex:
             return self._before.entering
         return grouped((arrow.head, arrow) for arrow in self.view.arrows)
 
+    def into(self, item: str) -> Sequence[Arrow]:
+        """The arrows that enter an item from outside."""
+        if item not in self._into:
+            span, at, arrows = self.span(item), self.at, self.entering
+            self._into[item] = [
+                arrow
+                for box in self.order[span.start:span.stop] if box in arrows
+                for arrow in arrows[box] if at[arrow.tail] not in span
+            ]
+        return self._into[item]
+
+    def out_of(self, item: str) -> Sequence[Arrow]:
+        """The arrows that leave an item."""
+        if item not in self._out_of:
+            span, at, arrows = self.span(item), self.at, self.leaving
+            self._out_of[item] = [
+                arrow
+                for box in self.order[span.start:span.stop] if box in arrows
+                for arrow in arrows[box] if at[arrow.head] not in span
+            ]
+        return self._out_of[item]
+
     def readers(
-        self, row: Iterable[str], ignored: Callable[[Arrow], bool]
+        self, row: Iterable[str], counted: Callable[[Iterable[Arrow]], Iterable[Arrow]]
     ) -> Mapping[str, Sequence[str]]:
         """For each sibling in *row*, those in *row* that read one of its results, through arrows
-        that are not *ignored*."""
+        that are *counted*."""
         home: dict[str, str] = {}
         for item in row:
             home.update(dict.fromkeys(self.inside(item), item))
         found: dict[str, dict[str, None]] = {}
         for tail, item in home.items():
-            for arrow in self.leaving.get(tail, ()):
-                reader = home.get(arrow.head, item)
-                if reader != item and not ignored(arrow):
-                    found.setdefault(item, {})[reader] = None
+            leaving = self.leaving.get(tail, ())
+            between = [one for one in leaving if home.get(one.head, item) != item]
+            for arrow in counted(between):
+                found.setdefault(item, {})[home[arrow.head]] = None
         return {item: tuple(heads) for item, heads in found.items()}

@@ -11,12 +11,10 @@ from torchrecorder.events import GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.repeat_groups import with_block_clusters, without_single_blocks
-from torchrecorder.views.fold.blocks import (
-    MIN_BOXES_SAVED, is_block, loose_fold_key, loose_unit, min_repeats, unit_of,
-)  # fmt: skip
+from torchrecorder.views.fold.blocks import is_block, loose_fold_key, loose_unit, unit_of
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches
-from torchrecorder.views.fold.own_sources import MIN_SIBLINGS, OwnSources
+from torchrecorder.views.fold.own_sources import folds
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import View
 
@@ -40,7 +38,7 @@ class SiblingRows:
         unit = loose_unit if similar else unit_of
         self.items, keys = with_block_clusters(view, unit, self._parts)
         self.view = self.items.view
-        self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys, self._folds)
+        self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys)
 
     def groups(self, around: str | None) -> list[tuple[str, ...]]:
         """The siblings that fold in a cluster."""
@@ -48,7 +46,8 @@ class SiblingRows:
             tuple(item for item in group if item not in self._parts)
             for group in self.rule.groups(around)
         )
-        found = [group for group in rest if self._folds(group)]
+        own = self.rule.own_sources
+        found = [group for group in rest if folds(self.items, group, own)]
         return [*self._parts_of_batches(around), *found]
 
     def with_sources(
@@ -61,7 +60,7 @@ class SiblingRows:
         for group in groups:
             grouped.update(group)
             yield group
-            own = self._own_sources()
+            own = self.rule.own_sources
             for sources in own.read_alike(group) if own else ():
                 if grouped.isdisjoint(self._within(sources, group[0])):
                     grouped.update(sources)
@@ -74,10 +73,6 @@ class SiblingRows:
         for source in sources:
             yield source
             yield from (item for item in nesting.around(parent[source]) if item not in outside)
-
-    def _own_sources(self) -> OwnSources | None:
-        """The own inputs of equal siblings; similar ones have none."""
-        return self.rule.connections.own_sources if isinstance(self.rule, Equal) else None
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings that fold in any cluster, with their own inputs."""
@@ -133,35 +128,16 @@ class SiblingRows:
             if len(alike) > 1:
                 yield tuple(alike)
 
-    def _folds(self, group: Sequence[str]) -> bool:
-        """Whether there are enough siblings, or blocks of siblings, to fold."""
-        if len(group) < 2:
-            return False
-        first = group[0]
-        if not is_block(first):
-            own = self._own_sources() if len(group) < MIN_SIBLINGS else None
-            if own and any(own.groups(group)):
-                return False
-            return len(group) >= min_repeats(self.recording, first)
-        if self._is_composed(first):
-            return True
-        inside = [*self.items.children(first)]
-        return len(group) > 2 and (len(group) - 1) * len(inside) >= MIN_BOXES_SAVED
-
-    def _is_composed(self, item: str) -> bool:
-        """Whether *item* is a scope that contains scopes, or a block with one."""
-        if is_block(item):
-            return any(map(self._is_composed, self.items.children(item)))
-        return unit_of(self.recording, item).composed
-
 
 class Similar:
     """Finds adjacent siblings of one class with mostly the same operations, although sizes,
     connections or optional parts differ; *keys* are the fold keys of blocks.
 
     Siblings that differ only in their connections fold too: an arrow into or out of one sibling is
-    drawn at the box of all.
+    drawn at the box of all. They have no inputs of their own.
     """
+
+    own_sources = None
 
     def __init__(self, items: SiblingIndex, keys: Mapping[str, object]) -> None:
         self.items = items
