@@ -85,9 +85,12 @@ def _in_round(view: View, arrow: Arrow) -> Sequence[ScopeId]:
     )
     fold = next(folds, None)
     with_tail = frozenset(_around(view.recording, arrow.tail))
+    around = _around(view.recording, arrow.head)
+    if fold is None:
+        return [scope for scope in around if scope not in with_tail]
     return [
-        scope for scope in _around(view.recording, arrow.head)
-        if (scope not in with_tail if fold is None else fold in view.nesting.around(scope))
+        scope for scope in around  # those that are no clusters are in the closed head
+        if scope not in view.clusters or fold in view.nesting.around(scope)
     ]
 
 

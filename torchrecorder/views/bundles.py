@@ -111,9 +111,13 @@ class FlowClassifier:
         return self._stored.get(value.id)
 
     def _is_returned(self, arrow: Arrow, value: Value) -> bool:
-        """Whether a module call in which nothing ran returned its weight *value*, as it was."""
+        """Whether a module call returned its weight *value* as it was before the call."""
         scope = self.view.recording.scopes.get(ScopeId(arrow.tail))
-        return scope is not None and value.producer not in self.view.boxes[arrow.tail].members
+        return (
+            scope is not None
+            and any(slot.value == value.id for slot in scope.outputs)
+            and value.producer not in self.view.boxes[arrow.tail].members
+        )
 
     def step(self, box: str) -> ScopeId | None:
         """The step of an optimizer or averaging at or around a box."""
