@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -84,7 +87,7 @@ def test_what_an_iteration_drops_is_unused_in_all() -> None:
     assert outputs == {False: ["linear"] * 2, True: [*["linear"] * 2, *["argmax"] * 2]}
 
 
-def test_what_is_read_copied_or_written_is_no_output() -> None:
+def test_what_is_read_or_copied_is_no_output() -> None:
     """Nor are losses without their graph, gradients, states of optimizers, and new tensors."""
     model = nn.Linear(3, 3)
     optimizer = torch.optim.Adam(model.parameters())
@@ -100,6 +103,56 @@ def test_what_is_read_copied_or_written_is_no_output() -> None:
         end = half.item()
     assert makers(recorder.recording) == ["linear"]
     assert (seed.sum(), shown, rest.sum(), end) == (3, loss, 4, 2)
+
+
+@torch.no_grad()
+def filled(model: nn.Module) -> Tensor:
+    found = torch.empty(3, 2, 3)
+    for place in range(3):
+        found[place] = model(torch.rand(2, 3))
+    return found
+
+
+@torch.no_grad()
+def added(model: nn.Module) -> Tensor:
+    found = 0
+    for _ in range(3):
+        found += model(torch.rand(2, 3)).sum()
+    assert isinstance(found, Tensor)
+    return found
+
+
+@torch.no_grad()
+def stored(model: nn.Module) -> Tensor:
+    return torch.exp(model(torch.rand(2, 3)), out=torch.empty(2, 3))
+
+
+@pytest.mark.parametrize(
+    "run, last", [(filled, "setitem"), (added, "add_"), (stored, "exp")]
+)
+def test_what_is_written_to_memory_of_the_run_is_an_output(
+    run: Callable[[nn.Module], Tensor], last: str
+) -> None:
+    """But not what is written to memory from before the run, or to weights, such as averages."""
+    model, average = nn.Linear(3, 3), torch.zeros(3)
+    with torchrecorder.Recorder(model) as recorder:
+        kept = run(model)
+        copied = copy.deepcopy(model)
+        with torch.no_grad():
+            part = average[:2].lerp_(model.bias[:2], 0.1)
+            for each, new in zip(copied.parameters(), model.parameters()):
+                each.lerp_(new, 0.1)
+    found = [name for name in makers(recorder.recording) if name != "linear"]
+    assert found == [last] and kept.isfinite().all() and part.any()
+
+
+def test_a_move_that_changes_nothing_returns_what_it_reads() -> None:
+    """As it would return a copy on another device."""
+    model = nn.Linear(3, 3)
+    with torchrecorder.Recorder(model) as recorder:
+        found = model(torch.rand(2, 3)).argmax(1).cpu()
+    assert makers(recorder.recording) == ["linear", "argmax"] and not idle(recorder.recording)
+    assert found.shape == (2,)
 
 
 def test_what_a_module_keeps_is_no_output() -> None:

@@ -11,6 +11,7 @@ from torch import nn
 import torchrecorder
 from tests.callers import called
 from tests.figures import arrows
+from tests.work import growth
 from torchrecorder.events import OpId
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
@@ -288,3 +289,18 @@ def test_inputs_of_which_some_require_gradients_stay_apart() -> None:
 
     assert "xs  ×4" in titles(False)
     assert {"xs.0", "xs  ×3", "towers.0: Linear"} <= titles(True)
+
+
+def test_the_work_is_in_proportion_to_the_siblings_that_read_one_source() -> None:
+    """As those of a loop that keeps all of its results."""
+
+    def keeping(size: int) -> Callable[[], View]:
+        run = Builder("Net")
+        x = run.input("x")
+        for _ in range(size):
+            run.op("cos", run.op("sin", x))
+        recording = run.recording()
+        return lambda: view_of(recording)
+
+    keeping(4)()
+    assert growth(keeping, 100) < 2.2

@@ -17,6 +17,8 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
 from torchrecorder.views.without import without
 
+X = torch.ones(3)
+
 
 def arrows(view: View) -> set[tuple[str, str]]:
     view.check()
@@ -108,6 +110,37 @@ def test_results_of_a_hidden_module_come_from_what_they_were_computed_of() -> No
     both = {(tail, head) for tail in ("x", "y") for head in ("sin", "cos")}
     assert hidden(Both()) == {*both, *ends}
     assert hidden(Mixed()) == both - {("y", "cos")} | ends
+
+
+class Returns(nn.Module):
+    """Returns tensors that it has, as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.scale, self.shift = nn.Parameter(X), X.clone(), X.clone()
+
+    def forward(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.weight, self.scale, self.shift
+
+
+class ReadsEach(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = Returns()
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, scale, shift = self.held()
+        return x + weight.cos() + scale.sin() + shift.exp()
+
+
+def test_each_tensor_that_a_hidden_module_has_and_returns_leads_to_its_own_readers() -> None:
+    """Constants do; its weights are inside of it."""
+    recording = torchrecorder.record(ReadsEach(), X)
+    found = arrows(make_view(recording, ViewOptions(depth=1, hide="held", fold=False)))
+    heads = {"cos", "sin", "exp"}
+    assert {each for each in found if each[1] in heads} == {
+        ("held.scale", "sin"), ("held.shift", "exp")
+    }
 
 
 def test_an_arrow_past_a_hidden_identity_carries_the_result_of_the_box_before() -> None:

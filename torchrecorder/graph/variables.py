@@ -78,7 +78,8 @@ def results_held(
 
     Not those of a line of code of which an earlier iteration dropped the result: the last one only
     waits to be overwritten. Copies of `KEPT` are made to look at later, and a tensor that no op
-    made from others, such as a seed, is no result.
+    made from others, such as a seed, is no result; nor is what is written to parameters, or to
+    memory from before the run. A move or cast that changes nothing returns what it reads.
     """
     if not held:
         return []
@@ -86,11 +87,19 @@ def results_held(
     for scope in scopes.values():
         if scope.kind in MODES and scope.parent in around:
             around.add(scope.id)
-    read = {slot.value for op in ops.values() for slot in op.inputs}
+    read = {
+        slot.value for op in ops.values() if op.outputs or op.kind is not OpKind.PASS
+        for slot in op.inputs
+    }
+    state = {NO_STORAGE} | {
+        value.storage for value in values.values()
+        if value.producer is None or value.kind == "Parameter"
+    }
     idle = [
         op for op in ops.values()
-        if op.scope in around and op.inputs and not op.writes and op.kind is not OpKind.PASS
+        if op.scope in around and op.inputs and op.kind is not OpKind.PASS
         and op.name not in KEPT and op.outputs and read.isdisjoint(op.outputs)
+        and state.isdisjoint(values[value].storage for value in op.writes)
     ]
     dropped = {(op.source, op.name) for op in idle if held.isdisjoint(op.outputs)}
     return [

@@ -45,6 +45,6 @@ class HeldOutputs:
         return all(
             any(slot.value == value for slot in (scope.outputs if returns else scope.inputs))
             for around, returns in ((tail, True), (head, False))
-            for name in takewhile(both.__ne__, self._nesting.around(around))
+            for name in takewhile(lambda each: each != both, self._nesting.around(around))
             if (scope := self._scopes[ScopeId(name)]).kind is ScopeKind.MODULE
         )

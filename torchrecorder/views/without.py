@@ -97,7 +97,7 @@ def _feeding(
     """For each of the *used* values, the arrows *into* a hidden box with the values that its
     operations made it of; all of them if an arrow is missing for one of these values."""
     inside = {*view.boxes[box].members}
-    if len(into) < 2 or len(inside) < 2:
+    if len(into) < 2:
         yield from ((value, into) for value in used)
         return
     carrying = grouped((arrow.value, (place, arrow)) for place, arrow in enumerate(into))

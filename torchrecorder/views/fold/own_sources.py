@@ -32,6 +32,7 @@ class OwnSources:
     def __init__(self, items: SiblingIndex) -> None:
         self.items = items
         self._known: dict[str, Mapping[str, Hashable]] = {}
+        self._forms: dict[str, Hashable] = {}
 
     def of(self, item: str) -> Mapping[str, Hashable]:
         """The sources outside *item* that it reads, each with a key that is equal for its
@@ -43,8 +44,10 @@ class OwnSources:
                 if self._is_source(arrow.tail):
                     entry = items.at[arrow.head] - start, arrow.slot
                     heads.setdefault(arrow.tail, []).append(entry)
+            for box in heads.keys() - self._forms.keys():  # all siblings may read the same source
+                self._forms[box] = self._form(box)
             self._known[item] = {
-                box: (tuple(places), self._form(box)) for box, places in heads.items()
+                box: (tuple(places), self._forms[box]) for box, places in heads.items()
             }
         return self._known[item]
 
