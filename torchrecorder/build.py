@@ -101,7 +101,7 @@ class _TableBuilder:
         self.switches: list[GradSwitch] = []
         self.failures: list[Failure] = []
         self.lost = 0
-        self.held: frozenset[ValueId] = frozenset()
+        self.held: Mapping[ValueId, str] = {}
         self.done: RunDone | None = None
         self.outputs: tuple[Slot, ...] = ()
         self.unseen: list[ScopeId] = []  # calls whose outputs are unknown
@@ -367,8 +367,9 @@ class _TableBuilder:
         for value in self.values.values():  # inputs inside objects
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)
-        held = results_held(self.ops, self.values, self.scopes, self.held)
-        return tuple(inputs.values()), (*outputs, *(Slot("", value) for value in held))
+        held = results_held(self.ops, self.values, self.scopes, self.held.keys())
+        outputs += [Slot(self.held[value], value) for value in held]
+        return tuple(inputs.values()), tuple(outputs)
 
     def _name_gradients(self) -> None:
         """Name gradients after the names of their leaves, instead of the ids of these."""

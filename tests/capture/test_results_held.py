@@ -195,3 +195,26 @@ def test_a_gradient_is_followed_to_what_is_held() -> None:
                 del loss
         reasons.append(recorder.recording.why_no_gradient("weight").reason)
     assert reasons == ["left autograd", "no backward"] and loss.requires_grad
+
+
+SCRIPT = """
+with torchrecorder.Recorder() as recorder:
+    scores = model(x)
+    best = scores.topk(2)
+    for _ in range(3):
+        means.append((model(x) * 2).mean())
+    _hidden = scores.exp()
+"""
+
+
+def test_outputs_are_called_as_the_variables_of_the_script() -> None:
+    """Those of a loop are one box, with the first and last name."""
+    held = {"torchrecorder": torchrecorder, "model": nn.Linear(3, 3), "x": torch.ones(2, 3),
+            "means": []}
+    exec(compile(SCRIPT, "script.py", "exec"), held)
+    recording = held["recorder"].recording
+    assert [slot.name for slot in recording.outputs if slot.name] == [
+        "best.0", "best.1", "means.0", "means.1", "means.2"
+    ]
+    dot = torchrecorder.make_dot(recording).source
+    assert "means.0 … means.2" in dot and "best.1" in dot

@@ -252,9 +252,7 @@ class Recorder:
         self._running = None
         if error is None:
             with tape.survives_errors("values"):
-                entries = list(self._instruments.values.entries.values())
-                living = [entry.value for entry in entries if entry() is not None]
-                tape.write(StillHeld(frozenset(living)))
+                tape.write(StillHeld(self._instruments.modules.names.living()))
         tape.write(
             RunDone(
                 self._name,

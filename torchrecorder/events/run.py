@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from torchrecorder.events.vocabulary import (
@@ -62,9 +63,14 @@ class GradSwitch(NamedTuple):
 
 
 class StillHeld(NamedTuple):
-    """The values of the tensors that exist at the end of a run that did not fail."""
+    """The tensors that exist at the end of a run that did not fail.
 
-    values: frozenset[ValueId]
+    Attributes:
+        values: Their values, each with its place in the variables of the script, such as ``image``
+            or ``losses.0``; empty if it has none there.
+    """
+
+    values: Mapping[ValueId, str]
 
 
 class ParameterPart(NamedTuple):

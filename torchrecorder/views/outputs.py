@@ -10,6 +10,7 @@ from typing import Any
 from torchrecorder.events import MODES, TRANSPARENT, FunctionId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import without_numbers
 from torchrecorder.views.quiet_ops import is_identity, returns_no_tensor
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import Box, BoxKind, View
@@ -82,7 +83,7 @@ def large_groups(
     """Groups of at least `MIN_GROUPED` outputs of one shape that come from the same box, or from
     boxes that have the same *origin*. Those of a loop with varying sizes may have any.
 
-    Two outputs of one name are enough if the box stands for several.
+    Two outputs are enough if the box stands for several, and their names differ in numbers alone.
     """
     groups: dict[Any, list[str]] = {}
     rounds: dict[Any, list[str]] = {}
@@ -96,7 +97,7 @@ def large_groups(
             groups.setdefault(key, []).append(arrow.head)
             if arrow.tail in origin or view.copies(view.boxes[arrow.tail]) > 1:
                 name = view.recording.outputs[_number(arrow.head)].name
-                rounds.setdefault((*key, name), []).append(arrow.head)
+                rounds.setdefault((*key, without_numbers(name)), []).append(arrow.head)
     large = [group for group in groups.values() if len(group) >= MIN_GROUPED]
     taken = {head for group in large for head in group}
     return large + [group for group in rounds.values() if len(group) > 1 and group[0] not in taken]

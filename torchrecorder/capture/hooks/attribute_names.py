@@ -21,7 +21,7 @@ from torchrecorder.capture.tensors.argument_objects import (
     MAX_ATTRIBUTE_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, attributes, every_place, places_in,
 )
 from torchrecorder.capture.tensors.entries import Entry, TensorNames
-from torchrecorder.events import Role, ScopeKind, SourceLine
+from torchrecorder.events import Role, ScopeKind, SourceLine, ValueId
 from torchrecorder.graph.nodes import Value
 
 _MAX_PLACES = 100_000
@@ -197,6 +197,17 @@ class AttributeNames(TensorNames):
             for name, value in list(self._globals.items())
             if not name.startswith("_") and name not in _OF_IPYTHON
         }
+
+    def living(self) -> dict[ValueId, str]:
+        """The values of the tensors that exist, each with its path in the variables of the script.
+        """
+        entries = self.registry.values.entries
+        values = {key: entry.value for key, entry in [*entries.items()] if entry() is not None}
+        found = dict.fromkeys(values.values(), "")
+        for name, item in self._places(self._public(), MAX_VARIABLE_DEPTH) if values else ():
+            if not found.get(value := values.get(id(item), ValueId("")), "known"):
+                found[value] = name
+        return found
 
     def of_module(
         self, module: Module, frame: FrameType | None, source: SourceLine | None
