@@ -42,6 +42,11 @@ def test_either_zero(text: str) -> None:
     assert running_sums(summed((("other", text),)))
 
 
+def test_what_begins_with_a_subtraction() -> None:
+    """As ``loss = loss - gain`` does, from 0."""
+    assert running_sums(summed(name="rsub")) and not running_sums(summed(name="sub"))
+
+
 @pytest.mark.parametrize("given", [
     {"first": (("other", "1"),)},
     {"first": (("alpha", "0"),)},

@@ -6,7 +6,8 @@ from itertools import permutations
 
 import pytest
 
-from torchrecorder.layout.layered.u_strays import LaneSpan, lane_order
+from torchrecorder.layout.layered.side_by_side import CutEdge
+from torchrecorder.layout.layered.u_strays import LaneSpan, lane_order, side_places
 
 
 @pytest.mark.parametrize("order", permutations(range(3)))
@@ -21,6 +22,17 @@ def test_lanes_are_in_the_order_without_crossings(order: tuple[int, ...]) -> Non
 def test_two_tensors_are_never_on_one_line(turned: bool) -> None:
     """Where one enters the right side at the height at which another leaves the left one, that
     other has its lane to the left, also if more edges cross then."""
-    one, other = LaneSpan(30.0, [10.0]), LaneSpan(10.0, [20.0, 25.0, 40.0])
+    one, other = LaneSpan(30.0, [10.0, 15.0]), LaneSpan(10.0, [20.0, 25.0, 40.0])
     spans = [other, one] if turned else [one, other]
     assert lane_order(spans) == ([0, 1] if turned else [1, 0])
+
+
+def test_a_tensor_leaves_at_one_place_and_enters_at_one_for_each_reader() -> None:
+    """The places are in the middle of the side of the box."""
+    left = [CutEdge(0, 7, 0, 4, 10.0, 30.0), CutEdge(1, 7, 0, 5, 10.0, 40.0),
+            CutEdge(2, 8, 0, 6, 10.0, 50.0)]
+    right = [CutEdge(0, 7, 1, 4, 10.0, 30.0), CutEdge(1, 7, 2, 4, 20.0, 30.0)]
+    first, second, third = side_places(left, left, left, False).values()
+    assert first == second != third and first == -third
+    first, second = side_places(right, right, right, True).values()
+    assert first == -second != 0

@@ -368,6 +368,18 @@ def test_the_samples_of_a_dataset_are_one_box_for_each_of_their_parts(
     assert sum(box.kind is BoxKind.CONSTANT for box in every.boxes.values()) == 24
 
 
+@pytest.mark.parametrize("number", [5, 6])
+def test_a_few_samples_keep_their_names(number: int) -> None:
+    """And a tensor without a name, which is in no dataset, has none."""
+    dataset, offset = Samples(number), [torch.ones(4)]
+    with Recorder() as recorder:
+        for batch in DataLoader(dataset, batch_size=number):
+            (lambda x: x + [*offset].pop())(batch["x"])
+    view = make_view(recorder.recording, ViewOptions(depth=1))
+    found = [box.count for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
+    assert sorted(found) == ([1] * 11 if number < 6 else [1, 6, 6])
+
+
 def test_the_samples_of_other_loops_stay_apart() -> None:
     """Training and validation have data sets of their own, with equal names."""
     net, train, valid = Net(), DataLoader(Samples(12), 4, shuffle=True), DataLoader(Samples(12), 4)

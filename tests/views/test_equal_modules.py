@@ -11,7 +11,8 @@ from torch import Tensor, nn
 import torchrecorder
 from tests.figures import view_of
 from torchrecorder.recording import Recording
-from torchrecorder.views.view import View
+from torchrecorder.testing import Builder
+from torchrecorder.views.view import BoxKind, View
 
 
 class Rounds(nn.Module):
@@ -87,3 +88,17 @@ def test_layers_that_are_hidden_in_one_of_two_equal_modules(
     recording = torchrecorder.record(model, torch.rand(1, 2))
     view = view_of(recording, depth=9, hide=hidden)
     assert [within(view, name) for name in "02"] == counts
+
+
+def test_layers_that_read_a_transposed_weight_each_fold() -> None:
+    """Where reshapes are hidden, an arrow from the weight carries what these returned."""
+    run = Builder("Net")
+    h = run.input()
+    with run.scope("Net"):
+        weights = [run.parameter(f"weights.{number}") for number in range(4)]
+        turned = [run.op("t", weight) for weight in weights]
+        for number, weight in enumerate(turned):
+            with run.scope(f"layers.{number}", "Layer"):
+                h = run.op("mix", h, weight)
+    view = view_of(run.recording(), depth=1, parameters=True, reshapes=False)
+    assert [box.count for box in view.boxes.values() if box.kind is BoxKind.MODULE] == [4]

@@ -260,3 +260,16 @@ def test_layers_with_weights_of_their_own_fold(updated: bool) -> None:
     view = view_of(run.recording(), depth=1, parameters=True)
     counts = [box.count for box in view.boxes.values() if box.id in view.recording.scopes]
     assert counts == [3]
+
+
+def test_an_arrow_between_similar_siblings_needs_none_beside_a_drawn_one() -> None:
+    """Only the first reads the input, once; the others read the previous result twice."""
+    run = Builder("Net")
+    x = h = run.input()
+    with run.scope("Net"):
+        for number in range(4):
+            with run.scope(f"layers.{number}", "Layer"), run.scope("inner", "Inner"):
+                read = ("a", "b") if number else ("a",)
+                h = run.op("mix", *[h] * len(read), slots=read)
+    view = view_of(run.recording(), depth=9, fold="similar")
+    assert [arrow.head for arrow in view.arrows if arrow.tail == x] == ["o0"]

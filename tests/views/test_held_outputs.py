@@ -104,6 +104,26 @@ def test_its_box_leads_to_the_module_where_weights_are_drawn(holder: type[nn.Mod
     assert [head for tail, head in arrows(view) if tail == box] == ["holder"]
 
 
+def test_a_weight_that_identities_pass_on_is_read_from_the_last():
+    """As where dropout is replaced in a model. Only the first reads the weight itself."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.positions = nn.Parameter(torch.rand(2, 4))
+            self.drop = nn.Sequential(nn.Identity(), nn.Identity())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.drop(self.positions).exp()
+
+    view = view_of(torchrecorder.record(Net(), X), depth=9, parameters=True, fold=False)
+    (box,) = [box.id for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]
+    path = [box, "drop.0", "drop.1", "exp", "add"]
+    found = arrows(view)
+    assert sorted(found) == sorted({*found}) and {*zip(path, path[1:])} <= {*found}
+    assert [tail for tail, _ in found].count(box) == 1
+
+
 def test_each_of_several_calls_is_read_by_what_follows_it():
     net = Net(Weight(), lambda held, x: (held().exp() + x) * held().cos())
     view = view_of(torchrecorder.record(net, X), fold=False)

@@ -94,6 +94,18 @@ def test_messages_to_others_are_other_steps() -> None:
     assert stage_of(step) == [("layer", 2), ("send", 2)] * 2
 
 
+def test_operations_that_also_read_what_ran_once_repeat() -> None:
+    """Such as the addition of positions, which the first module computed."""
+    stage = Stage()
+    with stage.run.scope("Stage"):
+        places = stage.call("positions", stage.run.input())
+        for _ in range(BATCHES):
+            h = stage.run.op("add", stage.message("recv"), places)
+            stage.message("send", stage.call("layer", h), peer=2)
+    names = ["recv", "add", "layer", "send"]
+    assert sorted(stage.groups()) == sorted((name, BATCHES) for name in names)
+
+
 def test_calls_that_pass_something_on_repeat() -> None:
     """From one micro-batch to the next: the first reads a constant, and nobody reads the last."""
     stage = Stage()

@@ -101,6 +101,24 @@ def test_both_rows_fold_or_none_does() -> None:
     assert ("layers.0", 4) not in alone[1:]
 
 
+@pytest.mark.parametrize("number", [3, 4])
+def test_the_last_of_a_row_feeds_the_first_of_the_next_only_in_turn(number: int) -> None:
+    """So the last layer that shrinks stays apart if its counterpart reads something else."""
+    run = Builder("Net")
+    h, kept = run.input(), list[ValueId]()
+    with run.scope("down", "Down"):
+        for layer in range(4):
+            with run.scope(f"layers.{layer}", "Layer"), run.scope("inner", "Inner"):
+                h = run.op("shrink", h)
+            kept.append(h)
+    kept = [*kept[:number], *(run.input("other") for _ in kept[number:])]
+    with run.scope("up", "Up"):
+        for layer, skip in enumerate(kept):
+            with run.scope(f"layers.{layer}", "Layer"), run.scope("inner", "Inner"):
+                h = run.op("grow", h, skip)
+    assert folds(run.recording()) == [("layers.0", number)] * 2
+
+
 def test_a_row_that_does_not_fold_is_no_counterpart() -> None:
     """Of two angles all layers read the last, which has the position of the last layer."""
     run = Builder("Net")

@@ -17,7 +17,7 @@ from tests.test_properties import RUNS, graph_of, ops_in
 from torchrecorder.capture.record import record
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.align import aligned
-from torchrecorder.events import ScopeId
+from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.explorer.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
@@ -26,7 +26,7 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import View
+from torchrecorder.views.view import BoxKind, View
 from torchrecorder.views.full_view import full_view
 
 
@@ -218,6 +218,44 @@ def test_mere_containers_with_other_things_in_them_stay_apart() -> None:
                 for name in ops:
                     h = run.op(name, linear(run, "0", h, name.title()))
     assert boxes(similar(run.recording(), depth=1)) == ["x", "0", "1", "2", "out:0"]
+
+
+@pytest.mark.parametrize("layers, repeats, together", [(1, 3, True), (3, 0, False)])
+def test_equal_operations_count_each_and_adjacent_layers_once(
+    layers: int, repeats: int, together: bool
+) -> None:
+    """Of two blocks that have most in common. Those of other names are no counterparts."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.input()
+        for place, ops in enumerate((("mul", "sub"), ("exp", "tanh"))):
+            with run.scope(f"blocks.{place}", "Block"):
+                for number in range(layers):
+                    h = linear(run, str(number), h)
+                for name in ["relu"] * repeats + [*ops]:
+                    h = run.op(name, h)
+    view = similar(run.recording(), depth=2)
+    drawn = [op.name for box in view.boxes if (op := view.recording.ops.get(OpId(box)))]
+    assert drawn == ["relu"] * repeats + ["mul", "sub", "exp", "tanh"]
+    assert len(view.clusters) == (2 if together else 3)
+
+
+def test_a_weight_that_another_module_holds_too_has_counterparts() -> None:
+    """Its first name is that of the layer that reads it."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4 + place) for place in range(3))
+            self.tied = nn.Module()
+            self.tied.table = self.layers[1].weight
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [layer(x) for layer in self.layers]
+
+    view = similar(record(Net(), torch.rand(1, 4)), depth=9, parameters=True)
+    held = [box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]
+    assert [len(box.members) for box in held] == [3, 3]
 
 
 def test_tooltip_lists_each_repeat() -> None:

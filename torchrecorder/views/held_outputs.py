@@ -1,4 +1,5 @@
-"""Held outputs: tensors that a module has and returns, such as a learned query or a cache."""
+"""Held outputs: tensors that a module returns and no operation made, such as a learned query, a
+cache, or a weight that ``nn.Identity`` returns as it is."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from torchrecorder.views.view import Nesting
 
 
 class HeldOutputs:
-    """The outputs of module calls in which nothing ran, without the tensors that they were given.
+    """The outputs of module calls in which nothing ran.
 
     What reads such a tensor after the call, in code that was given it, reads it from the call.
     """
@@ -22,7 +23,7 @@ class HeldOutputs:
         self._scopes, self._nesting = scopes, nesting
         self._calls: dict[ValueId, list[Scope]] = {}
         for call in empty:
-            for slot in self.of(call):
+            for slot in call.outputs if call.kind is ScopeKind.MODULE else ():
                 self._calls.setdefault(slot.value, []).append(call)
 
     def of(self, call: Scope) -> list[Slot]:

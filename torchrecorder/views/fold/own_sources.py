@@ -80,8 +80,6 @@ class OwnSources:
 
     def groups(self, siblings: Sequence[str]) -> Iterator[tuple[str, ...]]:
         """The sources that each of *siblings* has in the same position, if there are several."""
-        if not self.of(siblings[0]):
-            return
         own = [{common: box for box, common in self.of(item).items()} for item in siblings]
         for common in own[0]:
             if all(common in each for each in own):
