@@ -19,13 +19,12 @@ from torchrecorder.events import (
     Slot, Statistics, StillHeld, ValueId,
 )
 from torchrecorder.graph.failure import Failure
-from torchrecorder.graph.relations import Boundaries
+from torchrecorder.graph.relations import Boundaries, is_held_alias
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import LiveObjects, RecordingT, RunDone
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
-from torchrecorder.graph.structural_hash import is_held_alias
 from torchrecorder.graph.variables import results_held, variables_read
 
 Event = Union[

@@ -12,6 +12,7 @@ from torchrecorder.events import HOOK_REGISTRATIONS, OpKind, ScopeKind
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 from torchrecorder.style.communications import CommunicationCaptions
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
 
 from tests.capture.processes import process_group
 
@@ -127,18 +128,18 @@ def test_all_other_ops_are_those_of_the_model(name):
 
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_figures_and_tables_are_those_of_the_model(name):
-    """Communication is listed at the modules. A region stays if no box of a module stands for a
-    weight that it gathers, or if parameters are drawn."""
+    """Communication is listed at the modules. Regions are drawn if parameters are. A weight that no
+    module represents has its own box, as in a model that is not sharded."""
     with process_group(world=2):
         recording = recorded(WRAPPERS[name]())
     hidden = {scope.id for scope in regions(recording)}
     view = make_view(recording, ViewOptions(fold=False))
     scaled = [op.id for op in recording.ops.values() if op.name == "mul"]
-    shown = hidden.intersection(view.boxes)
-    assert shown == {arrow.tail for arrow in view.arrows if arrow.head in scaled} & hidden
-    assert len(shown) == 2 and not hidden.intersection(
-        make_view(recording, ViewOptions(fold=False, closed="a, b")).boxes
-    )
+    boxes = [view.boxes[arrow.tail] for arrow in view.arrows if arrow.head in scaled]
+    weights = [recording.values[box.id] for box in boxes if box.kind is BoxKind.PARAMETER]
+    ends = "_flat_param" if name == "flat" else "scale"
+    assert len(weights) == 2 and all(one.names[0].endswith(ends) for one in weights)
+    assert not hidden.intersection(view.boxes)
     assert hidden <= {*make_view(recording, ViewOptions(fold=False, parameters=True)).boxes}
     source = torchrecorder.make_dot(recording).source
     assert not any(name in source for name in HOOK_REGISTRATIONS)

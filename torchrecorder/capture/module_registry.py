@@ -317,7 +317,8 @@ class ModuleRegistry:
 
     def _name_new_tensors(self, entry: RegisteredModule, module: Module, *only: Role) -> None:
         """Name the parameters and buffers that were assigned to *module* since it was written, such
-        as an average that each call replaces; *only* those with certain roles, if given."""
+        as an average that each call replaces, or a weight that FSDP has gathered; *only* those with
+        certain roles, if given."""
         values = self.values
         for role, held in parameters_and_buffers(module):
             for name, tensor in held.items() if not only or role in only else ():
@@ -325,11 +326,14 @@ class ModuleRegistry:
                 if known is None or known.names or known.role is not Role.INNER:
                     continue
                 assert tensor is not None  # it has an entry
-                if tensor.is_leaf and self._first_value(tensor) is None:
+                gathered = known.scope in self.tape.sharding
+                if (tensor.is_leaf or gathered) and self._first_value(tensor) is None:
                     paths = (f"{path}.{name}" if path else name for path in entry.names)
                     known.names = tuple(paths) or (name,)
                     known.requires_grad = tensor.requires_grad
-                    values.record_again(tensor, known, None)
+                    made_by = known.producer if gathered else None
+                    node = values.autograd.edge_of(tensor, made_by) if made_by is not None else None
+                    values.record_again(tensor, known, node)
 
     def _rename(self, tensor: Tensor, role: Role, name: str) -> None:
         """Update role and names of *tensor*, which the run created or which had other names."""

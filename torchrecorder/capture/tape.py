@@ -150,6 +150,7 @@ class Tape:
         self.index = 0
         self._number_from(0)
         self.functions: set[ScopeId] = set()  # calls of custom autograd functions
+        self.sharding: set[ScopeId] = set()  # regions in which FSDP gathers weights
         self.last_functions: dict[str, tuple[ScopeId, int]] = {}  # by name: scope, index in events
         self.shared: dict[Any, Any] = {}  # equal shapes and arguments are kept once
         self.notes: list[str] = []

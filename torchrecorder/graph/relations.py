@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from torchrecorder.events import (
-    NO_STORAGE, STORED, FunctionCall, FunctionId, OpId, Role, ScopeId, Slot, ValueId,
+    NO_STORAGE, STORED, FunctionCall, FunctionId, OpId, OpKind, Role, ScopeId, Slot, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.nodes import BackwardRun, Module, Op, Scope, Value
 
@@ -91,6 +91,23 @@ def own_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
             written |= {storage} - {NO_STORAGE}
         found.append(value)
     return found
+
+
+def is_alias(op: Op) -> bool:
+    """Whether *op* records the first use of an alias, such as a shard, that no op created."""
+    if op.kind is not OpKind.PASS or op.name != "alias":
+        return False
+    return len(op.inputs) == len(op.outputs) == 1
+
+
+def is_held_alias(op: Op, values: Mapping[ValueId, Value]) -> bool:
+    """Whether *op* records the first use of an unnamed alias of memory from before the run, which
+    the program holds; later calls use it in the same way."""
+    return (
+        is_alias(op)
+        and values[op.inputs[0].value].producer is None
+        and not values[op.outputs[0]].names
+    )
 
 
 def first_in_memory(recording: Relations, value: ValueId) -> ValueId:

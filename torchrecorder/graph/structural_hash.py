@@ -19,27 +19,11 @@ from torchrecorder.events import (
     MODES, NO_STORAGE, ModuleId, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId, names_gradient,
 )  # fmt: skip
 from torchrecorder.graph.data_loaders import DataLoaders
+from torchrecorder.graph.gathered_weights import gathered_weights, sharding_scopes
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.relations import Relations, ops_inside, own_outputs
+from torchrecorder.graph.relations import Relations, is_alias, ops_inside, own_outputs
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)|\d+")
-
-
-def is_alias(op: Op) -> bool:
-    """Whether *op* records the first use of an alias, such as a shard, that no op created."""
-    if op.kind is not OpKind.PASS or op.name != ALIAS:
-        return False
-    return len(op.inputs) == len(op.outputs) == 1
-
-
-def is_held_alias(op: Op, values: Mapping[ValueId, Value]) -> bool:
-    """Whether *op* records the first use of an unnamed alias of memory from before the run, which
-    the program holds; later calls use it in the same way."""
-    return (
-        is_alias(op)
-        and values[op.inputs[0].value].producer is None
-        and not values[op.outputs[0]].names
-    )
 
 
 def lasting_outputs(values: Mapping[ValueId, Value], op: Op) -> Sequence[ValueId]:
@@ -83,9 +67,6 @@ UNRANKED = 0, -1
 
 BACKWARD = "backward"
 """The name of an op that is a backward pass."""
-
-ALIAS = "alias"
-"""The name of ops that record an alias of a known tensor."""
 
 SCALE = "GradScaler.scale"
 """The region in which a gradient scaler multiplies the loss by the scale."""
@@ -133,6 +114,7 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
             - in data loaders, everything but the parts of a batch that are read, because the first
               call shuffles;
             - the state that the first call of a gradient scaler creates;
+            - how FSDP gathers weights, because the first step creates the memory;
             - whether two arguments of a scope are one value, because the first iteration of a loop
               may receive one tensor for all of its state;
             - in functions, numbers in arguments of ops, and which results are read;
@@ -204,7 +186,12 @@ class _StructureHasher:
         batches = self.loaders.batches.values() if self.loaders is not None else ()
         self.batched = frozenset(value for batch in batches for value in batch)
         self.varying = frozenset[str]() if exact else recording.varying_sizes
+        self.gathered = {} if exact else gathered_weights(recording)
+        self.sharding = {} if exact else sharding_scopes(recording)
         self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
+        if self.sharding:
+            ops = recording.ops.values()
+            self.outside_rounds |= {op.id for op in ops if op.scope in self.sharding}
         self.rank: dict[ValueId, tuple[int, int]] = {}
         self.found: dict[ScopeId, _ScopeStructure] = {}
         self.numbers: dict[tuple[Any, ...], int] = {}  # most scopes are equal to an earlier one
@@ -361,6 +348,8 @@ class _StructureHasher:
             return not (passes or step.id in self.outside_rounds)
         if self.loaders is None:
             return True
+        if step.id in self.sharding:
+            return False
         if step.kind in MODES:
             return any(map(self._counts, self.recording.children[step.id]))
         return bool(self.loaders.batches.get(step.id, True))
@@ -380,6 +369,7 @@ class _StructureHasher:
 
     def _place(self, value: ValueId, form: _ScopeStructure) -> int | tuple[int, int]:
         """The number of a value: 0 or more for values computed inside, negative for others."""
+        value = self.gathered.get(value, value)
         series, rank = self.rank.get(value, UNRANKED)
         if rank >= form.start[series]:
             place = rank - form.start[series]

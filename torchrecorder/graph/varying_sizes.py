@@ -17,7 +17,7 @@ from typing import Optional, TypeVar
 from torchrecorder.events import FunctionId, OpId, OpKind, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations, own_outputs
-from torchrecorder.graph.structural_hash import arguments_without_values
+from torchrecorder.graph.structural_hash import BACKWARD, arguments_without_values
 
 MIN_RUNS = 3
 """The minimum number of runs; most of them must differ from all others."""
@@ -133,10 +133,11 @@ def _mostly(rows: Iterable[Sequence[Id]], found: Container[Id]) -> Iterator[Id]:
 
 
 def _repeated(recording: Relations, paths: Mapping[ScopeId | None, int]) -> list[list[Op]]:
-    """The ops that one line of code, reached by the same calls, ran several times."""
+    """The ops that one line of code, reached by the same calls, ran several times; no backward
+    passes, whose results have the sizes of weights, which each process may have parts of."""
     rows: dict[Hashable, list[Op]] = {}
     for op in recording.ops.values():
-        if op.source is not None and op.kind is OpKind.CALLED:
+        if op.source is not None and op.kind is OpKind.CALLED and op.name != BACKWARD:
             rows.setdefault((paths[op.scope], op.source, op.qualname), []).append(op)
     return [row for row in rows.values() if len(row) > 1]
 

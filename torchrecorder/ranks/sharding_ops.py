@@ -13,6 +13,7 @@ from dataclasses import replace
 from torchrecorder.events import (
     CALLED, HOOK_REGISTRATIONS, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
 )
+from torchrecorder.graph.gathered_weights import gathered_weights
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.recording import Recording
@@ -142,11 +143,14 @@ class _Bypass:
     def __init__(self, recording: Recording, removed: set[OpId]) -> None:
         self.recording = recording
         self.removed = removed
+        self.gathered = gathered_weights(recording)
         self._sources: dict[ValueId, tuple[ValueId, ...]] = {}
         for value in recording.values.values():  # in run order: producers first
             self._sources[value.id] = self._find(value.id)
 
     def _find(self, value: ValueId) -> tuple[ValueId, ...]:
+        if value in self.gathered:
+            return self._sources[self.gathered[value]]
         producer = self.recording.values[value].producer
         if producer is None or producer not in self.removed:
             return (first_in_memory(self.recording, value),)

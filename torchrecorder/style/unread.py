@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.structural_hash import is_alias
+from torchrecorder.graph.relations import is_alias
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.views.quiet_ops import is_copy, is_identity
 from torchrecorder.views.view import Box, BoxKind, View

@@ -10,9 +10,12 @@ from operator import itemgetter
 from torchrecorder.events import (
     CALLED, MODES, NO_STORAGE, STORED, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
 )  # fmt: skip
+from torchrecorder.graph.gathered_weights import gathered_weights, sharding_scopes
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import is_alias, is_held_alias, scaler_state
+from torchrecorder.graph.relations import is_alias, is_held_alias
+from torchrecorder.graph.structural_hash import scaler_state
 from torchrecorder.views.held_outputs import HeldOutputs
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.training import is_in_module, training_steps
@@ -57,13 +60,19 @@ class _FullView:
         }
         self.nesting = Nesting({s.id: s.parent for s in self.scopes.values()})
         self.arrows: list[Arrow] = []
-        self.stored = recording.stored
+        self.gathered = gathered_weights(recording)
+        self.gathered_from = grouped((weight, value) for value, weight in self.gathered.items())
+        self.stored = {
+            value: role for value, role in recording.stored.items() if value not in self.gathered
+        }
         self.owned = recording.owned
         self.readers: dict[ValueId, dict[str, str | None]] = {}
         self.read_updated: dict[ValueId, int] = {}
         self.values = recording.values
         self.given_back = {slot.value for slot in recording.outputs}
         self.steps = training_steps(recording)
+        self.sharding = sharding_scopes(recording)
+        self.apart = self.steps | self.sharding.keys()
 
     def view(self) -> View:
         empty = self._empty_scopes()
@@ -96,6 +105,7 @@ class _FullView:
         readers of values that no drawn op made."""
         values, ops = self.values, self.ops
         for name, value in slots:
+            value = value if cluster in self.sharding else self.gathered.get(value, value)
             value = self._behind_aliases(value, cluster) if self._aliases else value
             producer = values[value].producer
             call = self.held.returned_by(value, cluster, index)
@@ -189,13 +199,15 @@ class _FullView:
         """The scopes that read *value* and so determine its cluster.
 
         Readers that only the first of two compared runs has do not count. A weight is in its
-        module, although an optimizer step reads it as well. Outside of modules it is not, if
-        something reads it again after the step: all iterations of a loop have the same boxes.
+        module, although an optimizer step reads it as well, or FSDP gathers it. Outside of modules
+        it is not, if something reads it again after the step: all iterations of a loop have the
+        same boxes.
         """
         former = self.recording.former
         readers = self.readers[value]
         now = {head: around for head, around in readers.items() if head not in former} or readers
-        inside = [around for around in now.values() if around not in self.steps]
+        inside = [around for around in now.values() if around not in self.apart]
+        inside = inside or [around for around in now.values() if around not in self.steps]
         again = any(around in self._renewing for around in now.values())
         if inside and not (again and not self._in_module(self.nesting.common(inside))):
             return inside
@@ -216,9 +228,11 @@ class _FullView:
         }
 
     def _readers_after(self, value: ValueId) -> list[str | None]:
-        """The scopes, other than steps, in which ops read what a step wrote."""
-        readers = [self.ops.get(op) for op in self.recording.consumers.get(value, ())]
-        return [op.scope for op in readers if op is not None and op.scope not in self.steps]
+        """The scopes, other than steps, in which ops read what a step wrote, also gathered."""
+        consumers = self.recording.consumers
+        read = (value, *self.gathered_from.get(value, ()))
+        readers = [self.ops.get(op) for each in read for op in consumers.get(each, ())]
+        return [op.scope for op in readers if op is not None and op.scope not in self.apart]
 
     @cached_property
     def _updated(self) -> dict[ValueId, str | None]:

@@ -224,6 +224,8 @@ class Regions:
             opened = self.tape.enter(kind, name, cls=name, source=source, recompute=self._in_pass)
         opened.key = key
         self.entered(opened.event, key)
+        if kind is ScopeKind.SHARDING:
+            self.tape.sharding.add(opened.scope)
         if kind is ScopeKind.CUSTOM_FUNCTION:
             self.tape.functions.add(opened.scope)
             self.tape.last_functions[opened.event.name] = opened.scope, place

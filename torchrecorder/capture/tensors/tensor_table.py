@@ -171,11 +171,12 @@ class TensorTable:
     def _add_unseen_alias(self, tensor: Tensor, before: ValueId) -> ValueId:
         """Add an alias of *before* that unrecorded code created.
 
-        ``Parameter(x)`` is a parameter, but not in a running module, which has gathered its shards.
-        One in an object, with all numbers from before the run, is a flat one that is not new.
+        ``Parameter(x)`` is a parameter, but in a running module the later value of one whose shards
+        were gathered. One in an object, with all numbers from before the run, is a flat one.
         """
-        if not isinstance(tensor, Parameter) or self.names.of_running(tensor) is not None:
-            return self._add_alias(tensor, before)
+        gathered = self.names.of_running(tensor) if isinstance(tensor, Parameter) else (None,)
+        if gathered is not None:
+            return self._add_alias(tensor, before, gathered[1:])
         held = () if self.storages.of(tensor).writes else self.names.in_objects(tensor)
         if held:
             return self._add_early(tensor, _PARAMETER, held)
