@@ -15,10 +15,10 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 import torchrecorder
 from torchrecorder.capture.tensors.byte_ranges import TensorRanges, Write
 from torchrecorder.capture.tensors.entries import Entry, containing_tensor, forget_callback
+from torchrecorder.capture.tensors.sizes import elements_of
 from torchrecorder.capture.tensors.storage import Storage, Storages
 from torchrecorder.capture.tensors.describe import (
     ANYWHERE,
-    elements_of,
     byte_range,
     shape_of,
     tensors_in,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 
 import networkx as nx
 import pytest
@@ -186,6 +187,50 @@ def test_a_wrapper_of_the_users():
     ]
     assert [each.kind for each in recording.values.values()].count("Boxed") == 2
     assert_inert(make)
+
+
+class Quantized(Boxed):
+    """Weights in one byte each, and a scale for each row, that look like float32."""
+
+    @staticmethod
+    def __new__(cls, inner, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=scale.dtype)
+
+    def __init__(self, inner, scale):
+        self.inner, self.scale = inner, scale
+
+    def __tensor_flatten__(self):
+        return ["inner", "scale"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten.detach.default:
+            return cls(args[0].inner, args[0].scale)
+        plain = torch.utils._pytree.tree_map_only(
+            Quantized, lambda each: each.inner * each.scale, args
+        )
+        return func(*plain, **(kwargs or {}))
+
+
+def test_bytes_of_a_quantized_weight():
+    """Those of the tensors that it wraps, not of the dtype that it looks like."""
+    whole, scale = torch.ones(4, 3, dtype=torch.int8), torch.ones(4, 1)
+    weight = nn.Parameter(Quantized(whole, scale), requires_grad=False)
+    model = net(lambda self, x: x @ self.w, w=weight)
+    recording = torchrecorder.record(model, (torch.ones(2, 4),))
+    (seen,) = [value for value in recording.values.values() if value.names == ("w",)]
+    assert (seen.kind, seen.dtype, seen.shape) == ("Quantized", "float32", (4, 3))
+    assert seen.bytes == whole.nbytes + scale.nbytes == 28
+    assert re.search(r"Params size +28 B", str(recording.summary()))
+
+
+def test_bytes_of_a_sparse_input():
+    """Those of its indices and values."""
+    sparse = torch.eye(9).to_sparse()
+    recording = torchrecorder.record(lambda a, x: a @ x, (sparse, torch.ones(9, 2)))
+    seen = recording.values[recording.inputs[0].value]
+    assert (seen.kind, seen.shape) == ("sparse_coo", (9, 9))
+    assert seen.bytes == sparse.indices().nbytes + sparse.values().nbytes == 9 * (2 * 8 + 4)
 
 
 class Silent(Boxed):

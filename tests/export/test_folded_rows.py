@@ -56,6 +56,29 @@ def test_ops_of_a_loop() -> None:
     assert found == ["getitem()  ×50", "add()  ×50", "tanh()  ×50"]
 
 
+def test_loops_in_a_loop() -> None:
+    """A row has the number of all its calls, also those in other iterations of the outer loop."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(2):
+            for _ in range(3):
+                for name in ("critic", "penalty"):
+                    with run.scope(name), run.scope("fc", "Linear"):
+                        x = run.op("linear", x)
+            for _ in range(4):
+                with run.scope("head", "Head"), run.scope("fc", "Linear"):
+                    x = run.op("linear", x)
+    assert titles(run.recording())[1:] == [
+        (1, "critic  ×6"),
+        (2, "fc (Linear)"),
+        (1, "penalty  ×6"),
+        (2, "fc (Linear)"),
+        (1, "head (Head)  ×8"),
+        (2, "fc (Linear)"),
+    ]
+
+
 @pytest.mark.parametrize("ops", [False, True])
 def test_regions_that_repeat_keep_their_title(ops: bool) -> None:
     """They have no names that could be told apart."""

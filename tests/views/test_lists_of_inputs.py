@@ -130,5 +130,5 @@ def test_groups_that_are_shared_are_those_of_each_cluster(recording: Recording) 
     rows = SiblingRows(view, False)
     clusters = (None, *rows.view.clusters)
     groups = [group for around in clusters for group in rows.groups(around)]
-    found = [*rows.with_sources(groups, set())]
+    found = [*groups, *rows.source_groups(groups)]
     assert {*repeats(view)[1]} == {*found} and len({*found}) == len(found)

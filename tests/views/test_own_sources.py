@@ -17,6 +17,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
+from torchrecorder.views.fold.fold import repeats
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
 
@@ -65,6 +66,27 @@ def test_a_chain_whose_links_read_inputs_of_their_own() -> None:
     assert counts(view) == {
         "xs  ×4": 4, "h": 1, "towers.0 … towers.3: Tower  ×4": 4, "cat": 1, "output": 1
     }
+
+
+def test_a_loop_over_weights_that_another_loop_reads() -> None:
+    """Operations whose inputs are not drawn repeat in their own loop only, not once more as the
+    own inputs of a loop outside of their region."""
+    model = nn.Sequential(*[nn.Linear(3, 3) for _ in range(4)])
+
+    def decay_and_restore() -> None:
+        saved = [parameter.detach().clone() for parameter in model.parameters()]
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(0.9)
+        for parameter, old in zip(model.parameters(), saved):
+            parameter.data = old
+
+    recording = torchrecorder.record(decay_and_restore)
+    view = view_of(recording, depth="ops")
+    assert {box.count for box in view.boxes.values()} == {1}
+    assert [cluster.count for cluster in view.clusters.values() if cluster.count > 1] == [8] * 3
+    unfolded = view_of(recording, depth="ops", fold=False)
+    assert len(repeats(unfolded)[1]) == 3
 
 
 @pytest.mark.parametrize("names", [("left", "right", "middle"), ("xs.0", "xs.1")])

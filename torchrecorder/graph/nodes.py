@@ -173,7 +173,8 @@ class Value(Row, frozen=True, gc=False):
         producer: The op that returned or wrote it; None if it existed before the run.
         requires_grad: ``requires_grad`` of the tensor when it was first seen.
         grad: Its ``grad_fn`` and ``output_nr``.
-        bytes: Number of elements times element size.
+        bytes: Number of elements times element size; of a sparse tensor, or a subclass that wraps
+            others, such as a quantized weight, the sum of those of the tensors that it consists of.
         kind: ``"Tensor"``, ``"Parameter"``, the subclass, or a layout that is not strided.
         trainable: Whether it is a parameter that requires grad.
         storage: The number of its storage: values with equal numbers share memory; -1 without one.

@@ -41,7 +41,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.scope import Gradients
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import gradient_facts
+from torchrecorder.capture.tensors.sizes import gradient_facts
 from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ValueId
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 

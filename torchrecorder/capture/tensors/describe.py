@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable
-from math import prod
 from typing import Any, TypeVar
 
 import torch
@@ -19,9 +18,8 @@ from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.capture.internals.access import (
     PLAIN_TENSOR_TYPES, batch_dimension, is_old_batch, is_wrapped, outside_transformations,
-    unwrapped, without_dispatch_modes, without_old_batch,
+    unwrapped, without_old_batch,
 )
-from torchrecorder.events import Gradient
 
 UNVERSIONED = -1
 """The version of a tensor without a version counter."""
@@ -31,14 +29,6 @@ VERSION_PENDING = -2
 
 ANYWHERE = 1 << 62
 """A byte offset after the end of every storage."""
-
-_SPARSE_PARTS = {
-    torch.sparse_coo: ("_indices", "_values"),  # public ones need a coalesced tensor
-    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
-    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
-    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
-    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
-}
 
 _NO_PARTS = frozenset((int, float, bool, str, type(None)))
 _ENDS = ("start", "stop", "step")
@@ -100,20 +90,21 @@ def innermost(tensor: Tensor) -> Tensor:
 def memory_owner(tensor: Tensor) -> Tensor:
     """The tensor with a storage: *tensor*, or the one inside a wrapper subclass (DTensor)."""
     while type(tensor) not in PLAIN_TENSOR_TYPES and hasattr(type(tensor), "__tensor_flatten__"):
-        inner = _first_inside(tensor)
-        if inner is None:
+        inner = inside(tensor)
+        if not inner:
             break
-        tensor = inner
+        tensor = inner[0]
     return tensor
 
 
-def _first_inside(wrapper: Any) -> Tensor | None:
+def inside(wrapper: Any) -> list[Tensor]:
+    """The tensors inside a wrapper subclass."""
     try:
         names, _ = wrapper.__tensor_flatten__()
         parts = [getattr(wrapper, name, None) for name in names]
     except Exception:  # the user's own code
-        return None
-    return next((part for part in parts if isinstance(part, Tensor)), None)
+        return []
+    return [part for part in parts if isinstance(part, Tensor)]
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
@@ -127,26 +118,6 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
         if type(size) is not int:
             return tuple(item if type(item) is int else -1 for item in shape)
     return shape
-
-
-def elements_of(tensor: Tensor, shape: tuple[int, ...]) -> int:
-    """The number of elements of *tensor*, also for ragged shapes."""
-    if -1 in shape:
-        number = tensor.numel()
-        return number if type(number) is int else abs(prod(shape))
-    return prod(shape)
-
-
-def gradient_facts(gradient: Tensor) -> Gradient:
-    """Shape, dtype, device and bytes of a gradient; of a sparse one, of indices and values."""
-    (dtype, size), shape = dtype_facts(gradient.dtype), shape_of(gradient)
-    parts = _SPARSE_PARTS.get(gradient.layout)
-    if parts is None:
-        number = abs(prod(shape)) * size
-    else:
-        with without_dispatch_modes():
-            number = sum([getattr(gradient, part)().nbytes for part in parts])
-    return Gradient(shape, dtype, device_name(gradient.device), number)
 
 
 def version_of(tensor: Tensor) -> int:

@@ -25,9 +25,10 @@ from torchrecorder.capture.tensors.entries import (
     TensorNames, containing_tensor, forget_callback, parameter_parts,
 )
 from torchrecorder.capture.tensors.describe import (
-    UNVERSIONED, VERSION_PENDING, class_or_layout, device_name, dtype_facts, elements_of,
-    grad_fn_of, innermost, shape_of, version_of,
-)
+    UNVERSIONED, VERSION_PENDING, class_or_layout, device_name, dtype_facts, grad_fn_of, innermost,
+    shape_of, version_of,
+)  # fmt: skip
+from torchrecorder.capture.tensors.sizes import bytes_of, elements_of
 from torchrecorder.capture.tensors.storage import Storage, Storages
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, new_tuple
 from torchrecorder.graph.nodes import Op, Value
@@ -333,11 +334,7 @@ class TensorTable:
         return self._update(tensor, entry, op)
 
     def _write_value(
-        self,
-        tensor: Tensor,
-        entry: Entry,
-        producer: OpId | None,
-        grad: GradEdge | None = None,
+        self, tensor: Tensor, entry: Entry, producer: OpId | None, grad: GradEdge | None = None,
         value: ValueId | None = None,
     ) -> ValueId:
         """Write the event of a value, and return its id."""
@@ -346,17 +343,17 @@ class TensorTable:
         if cls in PLAIN_TENSOR_TYPES and tensor.layout is _STRIDED and not tensor.is_nested:
             shape = tuple(tensor.shape)
             shape = self.tape.shared.setdefault(shape, shape)
-            number, kind = prod(shape), cls.__name__
+            number, kind = prod(shape) * size, cls.__name__
         else:
-            shape = shape_of(tensor)
-            number, kind = elements_of(tensor, shape), class_or_layout(tensor)
+            shape, kind = shape_of(tensor), class_or_layout(tensor)
+            number = bytes_of(tensor, elements_of(tensor, shape))
         value = value or self.tape.next_value()
         if cls not in PLAIN_TENSOR_TYPES and is_dtensor(tensor):
             self.on_dtensor(value, tensor)
         role, requires_grad = entry.role, entry.requires_grad
         self.tape.write(Value(
             value, shape, dtype, device_name(tensor.device), role, entry.names, producer,
-            requires_grad, grad, number * size, kind, requires_grad and role is _PARAMETER,
+            requires_grad, grad, number, kind, requires_grad and role is _PARAMETER,
             entry.storage.number,
         ))  # fmt: skip
         return value

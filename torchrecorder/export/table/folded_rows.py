@@ -116,8 +116,7 @@ class _Folded:
         title, block = row.title, self._block(node)
         if node.count > 1 or block is not None:
             names = node.names or self._names_in(block, node)
-            count = node.count if block is None else block.count
-            number = times(self.recording, count, node.instances)
+            number = times(self.recording, _count(node), node.instances)
             scope = self.recording.scopes.get(ScopeId(node.id))
             if scope is None or scope.kind not in REGIONS:  # titles of regions have no name
                 name = labels.names(names) or _short(title)  # loose ops have no names in a fold
@@ -171,6 +170,14 @@ class _Folded:
     def _name(self, item: str) -> str:
         scope, op = self.recording.scopes.get(ScopeId(item)), self.recording.ops.get(OpId(item))
         return scope.name if scope is not None else op.name if op is not None else item
+
+
+def _count(node: FoldNode) -> int:
+    """How often a node repeats in the row around it: in a loop in a loop, in both."""
+    found, around = node.count, node.parent
+    while around is not None and is_block(around.id):
+        found, around = found * around.count, around.parent
+    return found
 
 
 def _short(title: str) -> str:

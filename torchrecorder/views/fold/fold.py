@@ -9,7 +9,7 @@ the same way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -150,12 +150,12 @@ class FoldTree:
         self.nodes: dict[str, FoldNode] = {}
         self.roots: list[FoldNode] = []
         self._names: dict[str, tuple[str, ...]] = {}
-        self._sources: set[str] = set()
         self._grow()
         outside_in = (None, *rows.view.clusters)
         for around in reversed(outside_in) if rows.similar else outside_in:
             if around not in self.counterparts:
-                self._fold(around)
+                self._fold(rows.groups(around))
+        self._fold([*rows.source_groups(self.groups)])
 
     def view(self) -> View:
         """The view in which each group of siblings is one item."""
@@ -258,9 +258,8 @@ class FoldTree:
                 if item in self.rows.view.clusters:
                     waiting.append((item, node))
 
-    def _fold(self, around: str | None) -> None:
-        """Join the siblings that repeat in one cluster."""
-        groups = [*self.rows.with_sources(self.rows.groups(around), self._sources)]
+    def _fold(self, groups: Sequence[tuple[str, ...]]) -> None:
+        """Join the siblings of each group."""
         for group in groups:
             first = self.nodes[group[0]]
             first.count = len(group)

@@ -50,17 +50,11 @@ class SiblingRows:
         found = [group for group in rest if folds(self.items, group, own)]
         return [*self._parts_of_batches(around), *found]
 
-    def with_sources(
-        self, groups: Iterable[tuple[str, ...]], grouped: set[str]
-    ) -> Iterator[tuple[str, ...]]:
-        """Each group of siblings, and the groups of their own sources.
-
-        *grouped* is what is in a group; that of later groups is added.
-        """
+    def source_groups(self, groups: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+        """The groups of the own sources of siblings; *groups* are all those that fold, in any
+        cluster."""
+        own, grouped = self.rule.own_sources, set(chain.from_iterable(groups))
         for group in groups:
-            grouped.update(group)
-            yield group
-            own = self.rule.own_sources
             for sources in own.read_alike(group) if own else ():
                 if grouped.isdisjoint(self._within(sources, group[0])):
                     grouped.update(sources)
@@ -74,7 +68,7 @@ class SiblingRows:
             yield source
             yield from (item for item in nesting.around(parent[source]) if item not in outside)
 
-    def every_group(self) -> Iterator[tuple[str, ...]]:
+    def every_group(self) -> Sequence[tuple[str, ...]]:
         """The siblings that fold in any cluster, with their own inputs."""
         inner: dict[str | None, list[tuple[str, ...]]] = {}
         for group in self.first_groups(set()):
@@ -85,7 +79,7 @@ class SiblingRows:
         found = sorted(
             self._in_each(inner), key=lambda group: places[self.items.parent[group[0]]]
         )
-        return self.with_sources(found, set())
+        return [*found, *self.source_groups(found)]
 
     def first_siblings(self) -> View:
         """The view with the first siblings that fold, and without arrows."""
