@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 from importlib.resources import files
+from string import Template
 from typing import Any, ClassVar
 
 from torchrecorder.export.exporter import timeout_option, times_option
@@ -47,12 +49,13 @@ def page(data: dict[str, Any]) -> str:
     """The page that shows *data*."""
     scripts = [_lean(_asset(name)) for name in _scripts()]
     css = "".join(_lean(_asset(name)) for name in STYLES)
-    return _template().render(  # type: ignore[no-any-return]
-        name=printable(data["name"]),
-        theme=data["theme"],
-        csp=policy(scripts, css),
+    theme = data["theme"]
+    return Template(_asset("template.html").rstrip()).substitute(
+        name=escape(printable(data["name"])),
+        theme=f' data-theme="{theme}"' if theme in ("light", "dark") else "",
+        csp=escape(policy(scripts, css)),
         style=css,
-        scripts=scripts,
+        scripts="".join(f"<script>{script}</script>\n" for script in scripts),
         data=embedded(data),
     )
 
@@ -107,10 +110,3 @@ def _scripts() -> list[str]:
 @lru_cache(maxsize=64)
 def _asset(name: str) -> str:
     return _FOLDER.joinpath(name).read_text(encoding="utf-8")
-
-
-@lru_cache(maxsize=1)
-def _template() -> Any:
-    from jinja2 import Environment
-
-    return Environment(autoescape=True, trim_blocks=True).from_string(_asset("template.html"))

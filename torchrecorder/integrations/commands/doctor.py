@@ -21,7 +21,7 @@ from torchrecorder.style.paper import Paper
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import make_view
 
-_NEEDED = ("torch", "networkx", "graphviz", "pypdf", "jinja2", "msgspec", "shtab")
+_NEEDED = ("torch", "networkx", "graphviz", "pypdf", "msgspec", "shtab")
 _WHEELS = {
     "linux": ("x86_64", "aarch64"),
     "darwin": ("x86_64", "arm64"),
