@@ -3,6 +3,7 @@
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,22 @@ def test_the_first_recording_waits_for_no_library():
         "print(*sorted(new - {'torchrecorder'}))"
     )
     assert {*_python(code).stdout.split()} <= {"msgspec", "decimal", "_decimal", "pkgutil"}
+
+
+@pytest.mark.parametrize("suffix, needed", [("html", {"jinja2", "markupsafe"}), ("svg", set())])
+def test_the_first_figure_waits_for_no_other_library(
+    suffix: str, needed: set[str], tmp_path: Path
+) -> None:
+    """The first page or figure of a process imports no library that it does not need."""
+    code = (
+        "import torch, sys, torchrecorder;"
+        "recording = torchrecorder.record(torch.nn.Linear(2, 2), torch.ones(2));"
+        "had = {*sys.modules};"
+        f"recording.render({str(tmp_path / f'figure.{suffix}')!r});"
+        "new = {name.partition('.')[0] for name in {*sys.modules} - had};"
+        "print(*sorted(new - {'torchrecorder', *sys.stdlib_module_names}))"
+    )
+    assert {*_python(code).stdout.split()} <= needed
 
 
 def test_what_is_no_recording_is_refused() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-import networkx as nx
-
 from torchrecorder.events import GRAD_SUFFIX, MODES, GradId, ScopeKind, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -25,12 +23,16 @@ def needed_for(values: Iterable[ValueId], ops: Sequence[Op]) -> set[ValueId]:
 
 def leading_to(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
     """*nodes*, and every grad node from which a backward pass reaches one of them."""
+    import networkx as nx
+
     layers = nx.bfs_layers(recording.graph.reverse(copy=False), nodes)
     return {node for layer in layers for node in layer}
 
 
 def reached_from(recording: RecordedRun, nodes: Iterable[GradId]) -> set[GradId]:
     """*nodes*, and every grad node that a backward pass reaches from one of them."""
+    import networkx as nx
+
     return {node for layer in nx.bfs_layers(recording.graph, nodes) for node in layer}
 
 

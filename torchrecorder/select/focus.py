@@ -11,8 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
@@ -22,6 +21,9 @@ from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.relations import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,8 @@ def _before(recording: RecordedRun, name: str) -> set[OpId]:
 
 def _reached(recording: RecordedRun, graph: nx.MultiDiGraph, name: str) -> set[OpId]:
     """The ops that can be reached from *name* in this *graph* of the run."""
+    import networkx as nx
+
     layers = nx.bfs_layers(graph, _anchor(recording, name))
     return {node for layer in layers for node in layer if node in recording.ops}
 

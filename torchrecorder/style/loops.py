@@ -51,10 +51,12 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
             continue
         maker = _maker(view.recording, arrow.value)
         values.setdefault(maker, view.recording.values[arrow.value])
+        if names.get(maker):
+            continue
         name, _, place = _argument(view, arrow).partition(".")
         if name in PLAIN or not name or name.isdigit():
             names.setdefault(maker, "")
-        elif not names.get(maker):
+        else:
             names[maker] = f"{name} {place}" if place else name
     for maker, name in names.items():
         yield name or labels.value(values[maker])
@@ -67,8 +69,11 @@ def _argument(view: View, arrow: Arrow) -> str:
     head = recording.ops.get(OpId(arrow.head)) or recording.scopes.get(ScopeId(arrow.head))
     if head is None:
         return arrow.slot
+    inside = _in_round(view, arrow)
+    if not inside:
+        return arrow.slot
     values = {slot.value for slot in head.inputs if slot.name == arrow.slot} | {arrow.value}
-    for scope in reversed(_in_round(view, arrow)):
+    for scope in reversed(inside):
         names = [slot.name for slot in recording.scopes[scope].inputs if slot.value in values]
         if len(names) == 1 and not names[0].isdigit():
             return names[0]
@@ -78,10 +83,9 @@ def _argument(view: View, arrow: Arrow) -> str:
 def _in_round(view: View, arrow: Arrow) -> Sequence[ScopeId]:
     """The scopes around the head of *arrow* that are inside the loop, innermost first."""
     tail, head = (view.boxes[end].cluster for end in (arrow.tail, arrow.head))
-    common = {*view.nesting.around(tail)}
     folds = (
         item for item in view.nesting.around(head)
-        if item in common and view.clusters[item].count > 1
+        if view.clusters[item].count > 1 and item in view.nesting.around(tail)
     )
     fold = next(folds, None)
     with_tail = frozenset(_around(view.recording, arrow.tail))
@@ -132,12 +136,11 @@ def _is_function(recording: RecordedRun, item: str) -> bool:
 
 def module_around(recording: RecordedRun, head: str) -> Module | None:
     """The module of a call, or the module in which an op ran; None for other boxes."""
-    op = recording.ops.get(OpId(head))
-    if op is None and head not in recording.scopes:
-        return None
-    within = recording.within(op.scope if op is not None else ScopeId(head))
-    modules = (recording.module_of(recording.scopes[inner]) for inner in within)
-    return next((module for module in modules if module is not None), None)
+    op, scopes = recording.ops.get(OpId(head)), recording.scopes
+    scope = scopes.get(ScopeId(head)) if op is None else scopes.get(op.scope or ScopeId(""))
+    while scope is not None and scope.module is None:
+        scope = scopes.get(scope.parent or ScopeId(""))
+    return recording.module_of(scope) if scope is not None else None
 
 
 def _rounds(recording: RecordedRun, drawn: Box | Cluster, module: Module) -> int:

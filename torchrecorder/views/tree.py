@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, ValueId
@@ -52,7 +53,7 @@ class Tree:
                     waiting.extend((entry, number, True) for entry in reversed(first[item]))
                 continue
             places.append(TreeNode(item, parent))
-            waiting.extend((child, number, False) for child in reversed(children.get(item, ())))
+            waiting += [(child, number, False) for child in reversed(children.get(item, ()))]
         return tuple(places)
 
     @cached_property
@@ -157,7 +158,7 @@ class Tree:
         children = self._children
         for group in self.unfolded.repeats:
             box = boxes[group[0]]
-            members = tuple(member for item in group for member in boxes[item].members)
+            members = tuple(chain.from_iterable([boxes[item].members for item in group]))
             names = names_of(self.view.recording, group, lambda block: children[block])
             differing = group if self.unfolded.similar else ()
             yield Box(box.id, box.kind, box.cluster, members, len(group), names, differing)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import networkx as nx
-
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered.barycenter import coordinates
@@ -129,10 +127,13 @@ def _highest(
     grid: Grid, nodes: Sequence[int], edges: Sequence[tuple[int, int, int]]
 ) -> Iterator[int]:
     """A node in the first row of each connected component."""
-    graph = nx.Graph()
-    graph.add_nodes_from(nodes)
-    graph.add_edges_from(edge[:2] for edge in edges)
-    for part in nx.connected_components(graph):
+    part_of = {node: [node] for node in nodes}
+    for one, other, _ in edges:
+        small, large = sorted((part_of[one], part_of[other]), key=len)
+        if small is not large:
+            large += small
+            part_of.update(dict.fromkeys(small, large))
+    for part in {id(part): part for part in part_of.values()}.values():
         yield min(part, key=lambda node: (grid.row[node], node))
 
 
