@@ -18,7 +18,7 @@ from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.tape import Tape
 from torchrecorder.export.dot import dot_text
 from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.structural_hash import is_held_alias
+from torchrecorder.graph.relations import is_held_alias
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.views.collapse import Collapse
