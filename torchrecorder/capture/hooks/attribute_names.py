@@ -205,7 +205,8 @@ class AttributeNames(TensorNames):
         values = {key: entry.value for key, entry in [*entries.items()] if entry() is not None}
         found = dict.fromkeys(values.values(), "")
         for name, item in self._places(self._public(), MAX_VARIABLE_DEPTH) if values else ():
-            if not found.get(value := values.get(id(item), ValueId("")), "known"):
+            value = values.get(id(item))
+            if value is not None and not found[value]:
                 found[value] = name
         return found
 
