@@ -17,7 +17,7 @@ from tests.test_properties import RUNS, graph_of, ops_in
 from torchrecorder.capture.record import record
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.align import aligned
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId
 from torchrecorder.export.explorer.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
@@ -371,53 +371,3 @@ def test_long_sequences_are_aligned_quickly() -> None:
     one = [place % 7 for place in range(20_000)]
     other = [place % 11 for place in range(20_000)]
     assert sum(a is not None and b is not None for a, b in aligned(one, other)) > 5_000
-
-
-@pytest.mark.parametrize("width", [4, 5])
-def test_similar_blocks_of_a_backward_pass(width: int) -> None:
-    """The pass goes through the last block first: its counterpart comes later in the run."""
-    blocks = [nn.Sequential(nn.Linear(4, size), nn.ReLU(), nn.Linear(size, 4))
-              for size in (4, width, 4)]  # fmt: skip
-    recording = record(nn.Sequential(*blocks), torch.rand(2, 4), backward=True)
-    view = make_view(recording, ViewOptions(view="backward", fold="similar", depth=9))
-    view.check()
-    assert [cluster.count for cluster in view.clusters.values()].count(3) == 1
-
-
-class Halved(torch.autograd.Function):
-    """Divides by two."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return x / 2
-
-    @staticmethod
-    def backward(ctx: Any, given: torch.Tensor) -> torch.Tensor:
-        return given / 2
-
-
-class Block(nn.Module):
-    """A layer, and a function if it is halved."""
-
-    def __init__(self, halved: bool) -> None:
-        super().__init__()
-        self.layer, self.halved = nn.Linear(4, 4), halved
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self.layer(x).relu()
-        return Halved.apply(y) if self.halved else y  # type: ignore[no-untyped-call]
-
-
-@pytest.mark.parametrize("halved", range(3))
-def test_what_only_one_of_similar_blocks_has_in_backward(halved: int) -> None:
-    """It moves into the last block, with which the pass begins and which comes last in the run."""
-    model = nn.Sequential(*[Block(place == halved) for place in range(3)])
-    recording = record(model, torch.rand(2, 4), backward=True)
-    view = make_view(recording, ViewOptions(view="backward", fold="similar", depth=9))
-    view.check()
-    order = list(view.clusters)
-    for place, cluster in enumerate(view.clusters.values()):
-        assert cluster.parent is None or cluster.parent in order[:place]
-    assert {recording.scopes[ScopeId(name)].name for name in order if name in recording.scopes} >= {
-        "Halved", "layer"
-    }
