@@ -83,6 +83,19 @@ def test_memory_belongs_to_the_innermost_slice_at_that_time(tmp_path: Path) -> N
     }  # fmt: skip
 
 
+def test_what_ends_together_is_inside(tmp_path: Path) -> None:
+    """Also where the sum of begin and duration is not the number that is written as the end."""
+    assert 0.7 + 0.1 < 0.8
+    found = read(
+        tmp_path, ran("outer", 0, 0.8), ran("inner", 0.7, 0.1), ran("behind", 0.8, 0.1),
+        allocated(0.8, 4, tid=2), ran("alone", 0.7, 0.1, tid=2),
+    )  # fmt: skip
+    assert {each.name: each.end for each in found} == {
+        "outer": 0.8, "inner": 0.8, "behind": 0.9, "alone": 0.8
+    }  # fmt: skip
+    assert [each.name for each in found if each.allocated] == ["alone"]
+
+
 def test_what_is_no_trace(tmp_path: Path) -> None:
     """The message names the file."""
     with pytest.raises(InvalidArgument, match="trace.json is not a trace of torch.profiler: "):

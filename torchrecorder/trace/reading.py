@@ -25,6 +25,9 @@ ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 MEMORY = "[memory]"
 
+DIGITS = 3
+"""Of times in microseconds, which have nanoseconds: a sum of two is one of those again."""
+
 
 def slices_in(path: str | Path) -> list[Slice]:
     """The slices of the trace in a file, compressed or not.
@@ -69,7 +72,7 @@ def _slice(event: Mapping[str, Any]) -> Slice:
     return Slice(
         name=str(event["name"]),
         begin=begin,
-        end=begin + float(event.get("dur", 0)),
+        end=round(begin + float(event.get("dur", 0)), DIGITS),
         thread=(event.get("pid"), event.get("tid")),
         sequence=int(arguments.get("Sequence number", -1)),
     )
