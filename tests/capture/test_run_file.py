@@ -57,6 +57,24 @@ def test_a_run_that_ends_leaves_its_recording(tmp_path: Path) -> None:
     assert instruments() is None
 
 
+def test_starting_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until all instruments have started, however long that takes; then only what is recorded."""
+    start, given = run_file.RunFile.start, []
+
+    def looked_at(self: Any, progress: Any, unfinished: Any) -> None:
+        assert progress() != progress()
+        given.append(progress)
+        start(self, progress, unfinished)
+
+    monkeypatch.setattr(run_file.RunFile, "start", looked_at)
+    with Recorder(save=tmp_path / "run.json"):
+        (progress,) = given
+        before = progress()
+        assert before == progress()
+        X.exp()
+        assert before != progress()
+
+
 def test_a_run_that_fails_leaves_its_recording(tmp_path: Path) -> None:
     """With the error, which is the program's own; a file of an earlier run is gone before."""
     path = tmp_path / "run.json"

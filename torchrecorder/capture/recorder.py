@@ -207,6 +207,8 @@ class Recorder:
         instruments, mode = self._instruments, _grad_mode()
 
         def progress() -> object:
+            if self._exit is None:  # instruments still start: not all is known that is saved
+                return object()
             sent = instruments.started.sent
             return len(instruments.tape.events), None if sent is None else sent.progress
 
