@@ -19,7 +19,7 @@ from torchrecorder.events import (
     Slot, Statistics, StillHeld, ValueId,
 )
 from torchrecorder.graph.failure import Failure
-from torchrecorder.graph.relations import Boundaries, is_held_alias
+from torchrecorder.graph.relations import Boundaries, is_held_alias, trained_later
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import LiveObjects, RecordingT, RunDone
@@ -199,6 +199,7 @@ class _TableBuilder:
             inputs, self.outputs = self._ends()
         self._name_gradients()
         self._finish_recomputed()
+        self.values.update(trained_later(self.values.values(), self.grads.values()))
         failure = self.failures[0] if self.failures else None
         ops = sorted(self.ops.values(), key=attrgetter("index"))
         facts = replace(self.done.facts, failure=failure, lost=self.lost)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from torchrecorder.events import Role
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.recording import Recording
 
@@ -47,6 +48,31 @@ def test_a_critic_that_is_frozen_for_the_step_of_its_generator(switch):
     assert recording.why_no_gradient("generator.weight") is None
     assert [item.requires_grad for item in recording.grad_switches] == [False] * 2 + [True] * 2
     assert decode(encode(recording), Recording).grad_switches == recording.grad_switches
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_critic_that_is_trained_after_it_was_frozen(trained):
+    """It is drawn as frozen only if no backward pass of the run gives it a gradient."""
+    generator, critic = nn.Linear(4, 4), nn.Linear(4, 1)
+    critic.requires_grad_(False)
+    with tr.Recorder() as recorder:
+        for _ in range(2):
+            image = generator(torch.ones(2, 4))
+            critic(image).sum().backward()
+            if trained:
+                critic.requires_grad_(True)
+                critic(image.detach()).sum().backward()
+                critic.requires_grad_(False)
+        critic.requires_grad_(True)
+    recording = recorder.recording
+    found = {value.names[0]: value.trainable for value in recording.values.values()
+             if value.role is Role.PARAMETER}
+    assert found == {"generator.weight": True, "generator.bias": True,
+                     "critic.weight": trained, "critic.bias": trained}
+    texts = [text.text for shape in tr.figure(recording).shapes for text in shape.label]
+    assert any("5 params" in text for text in texts)
+    assert any("frozen" in text for text in texts) is not trained
+    assert ("frozen" in recording.summary()) is not trained
 
 
 def test_a_weight_that_is_frozen_for_one_of_two_calls():

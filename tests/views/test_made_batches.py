@@ -68,6 +68,42 @@ def test_they_fold_as_those_from_before_the_block(program, wanted) -> None:
     assert tails.count("randn") == tails.count("randint") == len(wanted) / 2
 
 
+def in_order(*order: int) -> View:
+    """Steps on batches in this order, with the function that makes them as one box."""
+    model, losses = nn.Sequential(nn.Linear(6, 3), nn.ReLU()), []
+    optimizer = torch.optim.SGD(model.parameters())
+    with torchrecorder.Recorder(model) as recorder:
+        data = batches(max(order) + 1)
+        for x, y in map(data.__getitem__, order):
+            optimizer.zero_grad()
+            losses.append(cross_entropy(model(x), y))
+            losses[-1].backward()
+            optimizer.step()
+    return torchrecorder.view(recorder.recording, functions=True, depth=0)
+
+
+def results_read(view: View) -> list[int]:
+    """Which results of the function have an arrow."""
+    maker = next(scope for scope in view.recording.scopes.values() if scope.name == "batches")
+    made = [slot.value for slot in maker.outputs]
+    return sorted(made.index(arrow.value) for arrow in view.arrows if arrow.tail == maker.id)
+
+
+def test_steps_on_results_of_one_closed_function_fold() -> None:
+    """Each reads the next two; the arrows are those of the first step."""
+    view = in_order(0, 1, 2, 3)
+    assert [cluster.count for cluster in view.clusters.values()] == [4]
+    assert results_read(view) == [0, 1]
+    assert len(view.boxes) == len(in_order(*range(7)).boxes)
+
+
+def test_a_step_on_a_batch_that_another_step_has_read_is_drawn() -> None:
+    """In a frame with the others, it would read one of its own."""
+    view = in_order(0, 1, 2, 0)
+    assert [cluster.count for cluster in view.clusters.values()] == [3]
+    assert results_read(view) == [0, 0, 1, 1]
+
+
 def test_two_calls_are_drawn() -> None:
     """As of a Siamese network, whose inputs are compared."""
     model = nn.Sequential(nn.Linear(6, 3), nn.ReLU())

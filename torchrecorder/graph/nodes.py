@@ -176,7 +176,8 @@ class Value(Row, frozen=True, gc=False):
         bytes: Number of elements times element size; of a sparse tensor, or a subclass that wraps
             others, such as a quantized weight, the sum of those of the tensors that it consists of.
         kind: ``"Tensor"``, ``"Parameter"``, the subclass, or a layout that is not strided.
-        trainable: Whether it is a parameter that requires grad.
+        trainable: Whether it is a parameter that requires grad, at least where one operation reads
+            it: a critic that is frozen while its generator is trained has trainable weights.
         storage: The number of its storage: values with equal numbers share memory; -1 without one.
     """
 

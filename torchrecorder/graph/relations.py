@@ -8,7 +8,7 @@ from typing import Protocol
 from torchrecorder.events import (
     NO_STORAGE, STORED, FunctionCall, FunctionId, OpId, OpKind, Role, ScopeId, Slot, ValueId,
 )  # fmt: skip
-from torchrecorder.graph.nodes import BackwardRun, Module, Op, Scope, Value
+from torchrecorder.graph.nodes import BackwardRun, GradNode, Module, Op, Scope, Value
 
 
 class Tables(Protocol):
@@ -173,3 +173,17 @@ class Boundaries:
     def outputs(self, scope: ScopeId) -> tuple[Slot, ...]:
         """The values of its ops that are read outside, in the order in which they are read."""
         return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))
+
+
+def trained_later(
+    values: Collection[Value], grads: Iterable[GradNode]
+) -> Iterator[tuple[ValueId, Value]]:
+    """The parameters that did not require grad when they were first seen, but did when an operation
+    read them later: they are *trainable*."""
+    frozen = {
+        value.names: value for value in values
+        if value.role is Role.PARAMETER and value.names and not value.trainable
+    }
+    reached = {grad.variable for grad in grads} if frozen else set()
+    for name in {value.names for value in values if value.id in reached} & frozen.keys():
+        yield frozen[name].id, frozen[name].replace(trainable=True)

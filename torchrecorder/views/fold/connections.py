@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.running_sums import sum_sign
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
@@ -29,7 +29,7 @@ class Connections:
         self.any_weight: frozenset[str] = items.view.recording.weight_loops
         self.flows = FlowClassifier(items.view)
         self._results: dict[str, Mapping[ValueId, int]] = {}
-        self._indices: dict[OpId, Mapping[ValueId | None, int]] = {}
+        self._indices: dict[str, Mapping[ValueId | None, int]] = {}
         self.parallel = Parallel(items)
         self.own_sources = OwnSources(items)
 
@@ -106,11 +106,12 @@ class Connections:
         op = self.view.recording.ops.get(OpId(arrow.tail))
         return self._outputs(op).get(arrow.value) if op is not None else None
 
-    def _outputs(self, op: Op) -> Mapping[ValueId | None, int]:
-        """The index of each result of *op*; a backward pass has one for each weight."""
-        if op.id not in self._indices:
-            self._indices[op.id] = {value: place for place, value in enumerate(op.outputs)}
-        return self._indices[op.id]
+    def _outputs(self, step: Op | Scope) -> Mapping[ValueId | None, int]:
+        """The index of each result of *step*; a backward pass has one for each weight."""
+        if step.id not in self._indices:
+            made = step.outputs if isinstance(step, Op) else [slot.value for slot in step.outputs]
+            self._indices[step.id] = {value: place for place, value in enumerate(made)}
+        return self._indices[step.id]
 
     def function_result(self, arrow: Arrow) -> int | None:
         """The position of the value on *arrow* among all results in a function.
@@ -155,19 +156,19 @@ class Connections:
         return {arrow.slot, *(slot.name for slot in inputs if slot.value == arrow.value)}
 
     def step(self, first: Arrow, second: Arrow) -> int:
-        """The distance between *first* and *second* among the results of one op.
+        """The distance between *first* and *second* among the results of one op or closed call.
 
         0 if they carry the same value, values of different kinds or origins, or values in a loop
         over weights.
         """
-        op = self.view.recording.ops.get(OpId(second.tail))
-        if op is None or second.head in self.any_weight:
+        recording, tail = self.view.recording, second.tail
+        maker = recording.ops.get(OpId(tail)) or recording.scopes.get(ScopeId(tail))
+        if maker is None or second.head in self.any_weight:
             return 0
-        here, there = (self._outputs(op).get(arrow.value) for arrow in (first, second))
-        if here is None or there is None:
+        here, there = (self._outputs(maker).get(arrow.value) for arrow in (first, second))
+        if here is None or there is None or first.value is None or second.value is None:
             return 0
-        values = self.view.recording.values
-        former, latter = (values[op.outputs[place]] for place in (here, there))
+        former, latter = recording.values[first.value], recording.values[second.value]
         return there - here if (former.shape, former.dtype) == (latter.shape, latter.dtype) else 0
 
 
