@@ -84,7 +84,29 @@ def passes() -> Recording:
     return recorder.recording
 
 
-@pytest.mark.parametrize("recording", [network(), regions(), stack(4), stepped(), passes()])
+def halves() -> Recording:
+    """Two equal blocks in classes of their own, each with two layers that are alike, not equal."""
+
+    class Half(torch.nn.Sequential):
+        """The other half is of another class, so that they do not fold."""
+
+    class OtherHalf(torch.nn.Sequential):
+        """The same."""
+
+    def layers() -> torch.nn.Module:
+        sizes = (2, 3), (3, 2)
+        linear = (torch.nn.Linear(*size) for size in sizes)
+        return torch.nn.Sequential(*(torch.nn.Sequential(one, torch.nn.ReLU()) for one in linear))
+
+    ends = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+    net = torch.nn.Sequential(ends[0], Half(layers()), OtherHalf(layers()), ends[1])
+    return torchrecorder.record(net, torch.ones(1, 2))
+
+
+RECORDINGS = network(), regions(), stack(4), stepped(), passes(), halves()
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
 @pytest.mark.parametrize("options", [{}, {"fold": "similar"}, {"parameters": True}])
 def test_a_page_is_the_same_without_sharing(
     recording: Recording, options: dict[str, Any]

@@ -82,8 +82,8 @@ class _Keys:
 
     def _place(self, number: int, place: TreeNode) -> Hashable:
         """The recorded data of a place, without the places inside it."""
-        if place.fold:
-            return self._fold(place)
+        if place.fold:  # one whose siblings may differ lists them
+            return number if self.tree.unfolded.similar else self._fold(place)
         op = self.recording.ops.get(OpId(place.id))
         if op is not None:
             return place.id not in self.view.clusters, self._op(op), self._leaving(op.id)
