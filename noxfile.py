@@ -38,6 +38,8 @@ CELLS = (
     ("2.13.0", "3.13"),
     ("2.14.1", "3.12"),
     ("2.15.0", "3.13"),
+    ("2.15.0", "3.14"),
+    ("2.15.0", "3.15"),
 )
 """Versions of PyTorch and Python, the newest last; `dependencies` adds 2.13.0 with Python 3.11.
 

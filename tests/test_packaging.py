@@ -108,7 +108,7 @@ def test_metadata(archives: dict[str, Path]) -> None:
     extras = set(said.get_all("Provides-Extra", []))
     assert {"jupyter", "sphinx", "test", "docs", "dev"} <= extras
     versions = {text.rpartition(" ")[2] for text in said.get_all("Classifier", [])}
-    assert {"3.10", "3.11", "3.12", "3.13"} <= versions
+    assert {"3.10", "3.11", "3.12", "3.13", "3.14", "3.15"} <= versions
     assert "torchrecorder = torchrecorder.integrations.cli:main" in points
     assert "[pytest11]" in points
 

@@ -143,7 +143,7 @@ def test_our_own_picture_is_that_of_graphviz(facts: dict[str, Any], below: bool)
             assert around(ours) == pytest.approx(around(theirs), abs=far)
             for our, their in zip(*(sorted(form.extent for form in found if form.text)
                                     for found in (ours, theirs))):
-                assert our == pytest.approx(their, abs=3.0)
+                assert our == pytest.approx(their, abs=0.35 * shown.fontsize)
 
 
 @pytest.mark.parametrize(("outline", "radius"), [("rounded", 12.0), ("box", None), ("egg", None)])

@@ -167,8 +167,9 @@ def test_serve(folder: Path) -> None:
             assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
             assert b"<!doctype html" in answer.read()
         for other in (address + "x", address.rpartition("/")[0].rpartition("/")[0] + "/"):
-            with pytest.raises(urllib.error.HTTPError, match="404"):
+            with pytest.raises(urllib.error.HTTPError, match="404") as raised:
                 urllib.request.urlopen(other)
+            raised.value.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
 
