@@ -267,7 +267,9 @@ def warn_unmatched(option: str, patterns: Collection[str], known: Iterable[str])
         if pattern in names:
             continue
         if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            warn(f"{option}: no name matches {pattern!r}{guess(pattern, names)}")
+            listed = ", ".join(map(repr, [*names][:6])) + " ..." * (len(names) > 6)
+            some = guess(pattern, names) or f". It has {listed}" * bool(names)
+            warn(f"{option}: no name matches {pattern!r}{some}")
 
 
 def warn(message: str, kind: type[Notice] = NothingFound) -> None:
