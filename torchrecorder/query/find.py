@@ -72,7 +72,7 @@ def first_kind(recording: RecordedRun, what: str) -> list[NamedPart]:
 
 def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
     """The matches of *what*: by id, by the names of each kind, by line, by class."""
-    check_one("what", what, TEXT)
+    check_one("a name", what, TEXT)
     tables: tuple[Mapping[Any, NamedPart], ...] = (
         recording.modules, recording.scopes, recording.ops, recording.values,
         recording.grad_nodes, recording.function_calls,
