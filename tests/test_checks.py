@@ -145,8 +145,10 @@ def test_patterns_that_match_nothing_are_reported() -> None:
         checks.warn_unmatched("hide", [], iter(()))
         checks.warn("told", Notice)
     assert [str(each.message) for each in caught] == [
-        "hide: no name matches 'hed'; did you mean 'head'?", "hide: no name matches 'x'", "told",
-    ]  # fmt: skip
+        "hide: no name matches 'hed'; did you mean 'head'?",
+        "hide: no name matches 'x'. It has 'body.0', 'head', 'a[0]'",
+        "told",
+    ]
     assert {each.filename for each in caught} == {__file__}
     assert [each.category for each in caught] == [NothingFound, NothingFound, Notice]
 

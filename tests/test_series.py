@@ -220,6 +220,15 @@ def test_an_empty_series_can_be_drawn(tmp_path):
     assert "no step was recorded" in page and "no step was recorded" in series.text()
 
 
+def test_a_path_that_no_module_has_is_said():
+    """In a warning of the first step, and in the remarks: not that no step was recorded."""
+    model = deep()
+    series = tr.Series(model, scopes="layer0")
+    with pytest.warns(tr.NothingFound, match="no name matches 'layer0'"), series.step():
+        model(torch.ones(2, 8))
+    assert [*series.remarks()] == ["no module that ran matches scopes=('layer0',)"]
+
+
 @pytest.mark.parametrize("every", [1, 10])
 def test_steps_cannot_be_nested(every):
     """Neither those that are recorded nor others. The series can be used again, and so can another

@@ -206,6 +206,8 @@ WORD = Check(
     lambda value: TEXT.holds(value) and value.strip(),
     read=str,
 )
+PATTERN = replace(TEXT, expected="one path or one pattern for several, such as 'encoder.*',")
+PLACE = replace(TEXT, expected="one path or one name of a tensor, such as 'encoder.0',")
 TEXTS = Check("a string or a list of strings", _are_texts, read=words, several=True)
 ABOVE_0 = above_0()
 FROM_0 = Check(
@@ -267,7 +269,9 @@ def warn_unmatched(option: str, patterns: Collection[str], known: Iterable[str])
         if pattern in names:
             continue
         if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            warn(f"{option}: no name matches {pattern!r}{guess(pattern, names)}")
+            listed = ", ".join(map(repr, [*names][:6])) + " ..." * (len(names) > 6)
+            some = guess(pattern, names) or f". It has {listed}" * bool(names)
+            warn(f"{option}: no name matches {pattern!r}{some}")
 
 
 def warn(message: str, kind: type[Notice] = NothingFound) -> None:
@@ -313,27 +317,32 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def suggests_names(function: Callable[Params, Result]) -> Callable[Params, Result]:
+def suggests_names(
+    function: Callable[Params, Result], advice: str = ""
+) -> Callable[Params, Result]:
     """A decorator that suggests a similar name when *function* gets an unknown keyword argument.
 
-    Python itself does so from version 3.13 on.
+    Python itself does so from version 3.13 on. Where no name is similar, *advice* says where
+    others belong.
     """
     called = function.__qualname__.removesuffix(".__init__")
     known = [name for name in inspect.signature(function).parameters if name != "self"]
 
     @functools.wraps(function)
     def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        check_names(called, kwargs, known)
+        check_names(called, kwargs, known, advice)
         return function(*args, **kwargs)
 
     return call
 
 
-def check_names(called: str, given: Iterable[str], known: Sequence[str]) -> None:
+def check_names(
+    called: str, given: Iterable[str], known: Sequence[str], advice: str = ""
+) -> None:
     """Raise an error if a name *given* to the function that is *called* is not a *known* one."""
     for name in given:
         if name not in known:
-            close = guess(name, known)
+            close = guess(name, known) or advice
             if "kwargs" in known and not close:
                 close = (
                     f"; an argument of the model goes into kwargs={{{name!r}: ...}}, an option of "

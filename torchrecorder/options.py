@@ -95,7 +95,7 @@ def _sorted(
     graphviz = by_field({name: value for name, value in options.items() if name not in known})
     for name in options:
         if name not in known and not any(name in found for found in graphviz.values()):
-            raise InvalidArgument(_unknown(name, known.union(also)))
+            raise InvalidArgument(_unknown(name, known, {*also}))
     view = ViewOptions(**_only(options, VIEW))
     style = Style(**_only(options, STYLE))
     more: Any = {
@@ -117,10 +117,18 @@ def _only(options: Mapping[str, Any], names: Mapping[str, Any] | set[str]) -> di
     return {name: value for name, value in options.items() if name in names}
 
 
-def _unknown(name: str, known: set[str]) -> str:
-    names = f"Known options: {', '.join(sorted(known))}, and Graphviz attributes."
+_INSTEAD = {
+    "backward": "; view='backward' draws the backward pass.",
+    "format": "; the suffix of the path sets the format.",
+}
+"""What to write in place of names that are options elsewhere."""
+
+
+def _unknown(name: str, known: set[str], also: set[str]) -> str:
+    names = f"Known options: {', '.join(sorted(known | also))}, and Graphviz attributes."
     others = [one.suffix for one in EXPORTERS if name in _own(one)]
     if others:
         return f"unknown option {name!r}: only {', '.join(others)} files have it. {names}"
-    close = guess(name, sorted({*known, *OLD_NAMES, *_ATTRIBUTES}))
+    close = guess(name, sorted(also)) or _INSTEAD.get(name)
+    close = close or guess(name, sorted({*known, *OLD_NAMES, *_ATTRIBUTES}))
     return f"unknown option {name!r}{close or '.'} {names}"

@@ -127,13 +127,13 @@ class Recording(RecordedTables):
         """The reason why a tensor has no gradient, or zeros (with ``stats=True``); None otherwise.
 
         Args:
-            name: Any name of a tensor that `find` accepts, such as ``"aux.weight"``.
+            name: Any name that `find` accepts, such as ``"aux.weight"``; a parameter comes first.
 
         Returns:
             The reason, with the operations where the gradient is lost; ``print`` shows it.
 
         Raises:
-            NotThere: Nothing has this name.
+            NotThere: Nothing, or several tensors but no parameter, have this name.
             InvalidArgument: It is not the name of a tensor.
         """
         from torchrecorder.query.missing_gradient import why_no_gradient

@@ -132,7 +132,7 @@ class Series:
         self._model = model
         self._scopes = (scopes,) if isinstance(scopes, str) else scopes
         self._steps = 0
-        self._in_step = False
+        self._in_step = self._has_recorded = False
 
     def __repr__(self) -> str:
         steps, scopes = len({point.step for point in self.points}), len(self.scopes)
@@ -192,6 +192,7 @@ class Series:
         self._add(recording, step, {})
 
     def _add(self, recording: Recording, step: int, weights: Mapping[str, Weight]) -> None:
+        self._has_recorded = True
         self.points.extend(points(recording, step, self._scopes, weights))
         known = recording.call_paths.known
         for name, weight in weights.items():
@@ -262,8 +263,10 @@ class Series:
 
     def remarks(self) -> Iterator[str]:
         """Problems in the last step: vanishing or exploding gradients, dead units, NaN; or that no
-        step was recorded."""
-        if not self.points:
+        step was recorded, or none of the *scopes*."""
+        if not self.points and self._has_recorded:
+            yield f"no module that ran matches scopes={self._scopes!r}"
+        elif not self.points:
             yield "no step was recorded: put the body of the loop in `with series.step():`"
         for what, scopes in self._problems():
             yield from _remark(what, scopes)

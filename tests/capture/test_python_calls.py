@@ -331,3 +331,33 @@ def test_a_block_inside_a_region():
     assert [scope.kind.value for scope in recording.scopes.values()] == ["optimizer"]
     names = [call.name for call in recording.function_calls.values()]
     assert names == ["twice", "doubled", "doubled"]
+
+
+class Named(type):
+    """Makes objects in a ``__call__`` of its own."""
+
+    def __call__(cls, x: torch.Tensor) -> Any:
+        return super().__call__(x.exp().exp())
+
+
+class Distribution(metaclass=Named):
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x.log().log()
+
+    def __call__(self) -> torch.Tensor:
+        return self.x.sin().sin()
+
+
+class Normal(Distribution):
+    pass
+
+
+def test_methods_that_run_for_a_class_have_its_name():
+    """Not that of the base class or metaclass that defines ``__call__`` or ``__init__``."""
+    with torchrecorder.Recorder() as recorder:
+        Normal(X)()
+    calls = recorder.recording.function_calls.values()
+    assert [call.name for call in calls] == [
+        "Normal.__call__", "Normal.__init__", "Normal.__call__",
+    ]
+    assert [call.called for call in calls] == ["Normal"] * 3

@@ -234,7 +234,7 @@ def test_unknown_suffix(name, guess):
 
 def test_no_suffix():
     """A name without a suffix is an error, not a guess."""
-    with pytest.raises(UnknownFormat, match="'g18' has no suffix. Known: .svg"):
+    with pytest.raises(UnknownFormat, match="'g18' has no suffix, .* as in g18.svg"):
         by_suffix("g18")
 
 

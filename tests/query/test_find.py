@@ -126,7 +126,7 @@ def test_nothing_and_several(recording):
     several = r"is ambiguous: o\d is relu\(\) in Net at .*recording\.find\("
     with pytest.raises(NotThere, match=several):
         recording["relu"]
-    with pytest.raises(InvalidArgument, match="what must be a string"):
+    with pytest.raises(InvalidArgument, match="a name must be a string"):
         recording[0]
     assert 0 not in recording
     with pytest.raises(TypeError, match="not iterable"):

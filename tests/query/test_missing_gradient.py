@@ -16,6 +16,7 @@ from torchrecorder.annotations.memory import GRADIENT_BYTES
 from torchrecorder.annotations.statistics import parameter_gradient_norms
 from torchrecorder.errors import InvalidArgument, NotThere
 from torchrecorder.export.table.rows import every_row
+from torchrecorder.testing import Builder
 
 NUMPY = importlib.util.find_spec("numpy") is not None
 """Whether tensors can become arrays."""
@@ -102,6 +103,20 @@ def test_each_way_to_lose_a_gradient(lossy, name):
     for op in why.ops:
         assert op.source.file.endswith("test_missing_gradient.py")
         assert f":{op.source.line}" in why.text or reason == "not in the loss"
+
+
+def test_of_tensors_with_one_name_the_parameter_is_meant():
+    """As where a program gives the tensors of a ``state_dict``; several others are listed."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("add", run.input("weight"), run.input("weight"))
+        run.op("mul", "v2", run.parameter("weight"))
+        run.op("mul", run.input("x"), run.input("x"))
+    recording = run.recording()
+    answer = recording.why_no_gradient("weight")
+    assert answer == recording.why_no_gradient("v3") != recording.why_no_gradient("v0")
+    with pytest.raises(NotThere, match="'x' is ambiguous: v5 is x, v6 is x. Use an id, such as"):
+        recording.why_no_gradient("x")
 
 
 def test_every_parameter_is_distinguished_by_its_gradient(lossy):

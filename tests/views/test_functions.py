@@ -313,3 +313,25 @@ def test_a_function_that_is_called_with_its_result_is_a_loop():
     (loop,) = [cluster for cluster in view.clusters.values() if cluster.count > 1]
     assert view.recording.scopes[loop.id].name == "refine"
     assert next_round(view, feedback(view, loop)) == "carried over: 2×4"
+
+
+def test_results_come_before_what_a_function_writes():
+    """A step returns its loss; the buffers and the state of the optimizer are outputs after it."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach() * 2
+
+    with torchrecorder.Recorder() as recorder:
+        sum(step(torch.rand(3, 4)) for _ in range(2)).sqrt()
+    recording = WithFunctions(True)(recorder.recording)
+    first, _ = (scope for scope in recording.scopes.values() if scope.name == "step")
+    result, *states = first.outputs
+    assert recording.ops[recording.values[result.value].producer].name == "mul"
+    names = " ".join(name for slot in states for name in recording.values[slot.value].names)
+    assert all(state in names for state in ("0.weight ", "1.running_mean ", "0.weight.exp_avg "))
+    assert [slot.name for slot in first.outputs] == [*map(str, range(len(first.outputs)))]

@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.events import ScopeId
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import View
 
 NAME = "BackwardHookFunction"
 
@@ -63,3 +65,21 @@ def test_one_layer_stays_closed() -> None:
     assert NAME not in torchrecorder.make_dot(hooked, depth=9).source
     assert NAME in torchrecorder.make_dot(hooked, depth=9, queries=True).source
     assert NAME in str(hooked.summary(ops=True))
+
+
+def test_in_the_backward_view_their_nodes_are_in_the_module() -> None:
+    """The hooks run in these nodes, which have a place in the order; no frame is around them."""
+    plain, hooked = (
+        make_view(recorded(hooks=hooks, grad=True), ViewOptions(view="backward", depth=9))
+        for hooks in (False, True)
+    )
+
+    def frames(view: View) -> list[str]:
+        return sorted(view.recording.scopes[ScopeId(item)].path for item in view.clusters
+                      if item in view.recording.scopes)
+
+    assert frames(hooked) == frames(plain)
+    nodes = [grad for grad in hooked.recording.grad_nodes.values() if grad.name.startswith(NAME)]
+    around = {hooked.recording.scopes[ScopeId(str(hooked.boxes[grad.id].cluster))].cls
+              for grad in nodes}
+    assert around == {"Conv2d", "BatchNorm2d", "ReLU", "Flatten", "Linear", "Tanh"}

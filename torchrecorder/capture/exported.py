@@ -48,6 +48,8 @@ def advice(model: Any) -> str:
         return "if these are weights, create the model and pass them to its load_state_dict()"
     if isinstance(model, Tensor):
         return "the model comes first, then its inputs: record(model, x)"
+    if isinstance(model, Recording):
+        return "a recording has methods of its own, such as render(path) and summary()"
     if type(model).__module__.partition(".")[0] == "onnx":
         return "torchrecorder.integrations.onnx.load() gives the recording of an ONNX model"
     return ""

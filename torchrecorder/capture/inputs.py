@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
@@ -92,7 +93,9 @@ def call_arguments(
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise InvalidArgument(
             f"kwargs must be a mapping from names, not {shown(kwargs)}; "
-            "pass several inputs as a tuple: record(model, (x, y))"
+            + ("recording.render(path) and render_network(model, x, filename=path) name a file"
+               if isinstance(kwargs, (str, os.PathLike))
+               else "pass several inputs as a tuple: record(model, (x, y))")
         )
     named = dict(kwargs or {})
     if input_shapes is not None:
@@ -124,8 +127,14 @@ def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         given += [f"{key}={type(argument).__name__}" for key, argument in kwargs.items()]
         raise ArgumentMismatch(
             f"{name} takes {signature}, but was given ({', '.join(given)}): {error}. "
-            "Give inputs as a tensor, a tuple, a mapping of keyword arguments, or input_shapes."
+            "Give inputs as a tensor, a tuple, a mapping of keyword arguments, or "
+            f"input_shapes{_as_shape(args)}."
         ) from None
+
+
+def _as_shape(args: tuple[Any, ...]) -> str:
+    """``"=(2, 4)"`` if *args* are the sizes of a tensor."""
+    return f"={args}" if args and all(type(argument) is int for argument in args) else ""
 
 
 def _from_shapes(

@@ -51,6 +51,11 @@ _OTHER_THREAD = (
     "function mode, which does nothing from now on but takes time"
 )
 
+_ELSEWHERE = (
+    "; it records what its block runs, also a backward pass. Options of how a model is run go into "
+    "record(model, inputs, ...), those of a figure into recording.render(path, ...)."
+)
+
 
 class Recorder:
     """Records what runs inside its ``with`` block.
@@ -100,7 +105,7 @@ class Recorder:
         ['linear', 'sum', 'backward']
     """
 
-    @suggests_names
+    @functools.partial(suggests_names, advice=_ELSEWHERE)
     @limits_places(SEVERAL)
     def __init__(
         self,

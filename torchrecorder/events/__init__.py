@@ -17,8 +17,8 @@ from torchrecorder.events.processes import (
 from torchrecorder.events.run import (
     BYTES_ALLOCATED, BYTES_FREED, BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, FLOPS_BACKWARD,
     FLOPS_FORWARD, FLOPS_PROFILED, KERNELS, SECONDS_OF_GAPS, SECONDS_OF_KERNELS, SECONDS_ON_CPU,
-    SECONDS_ON_DEVICE, Allocation, FunctionCall, GradNodeMade, GradSwitch, Gradient, Lost, Measured,
-    ParameterPart, ScopeLeft, Statistics, StillHeld,
+    SECONDS_ON_DEVICE, OF_CLASS, Allocation, FunctionCall, GradNodeMade, GradSwitch, Gradient, Lost,
+    Measured, ParameterPart, ScopeLeft, Statistics, StillHeld,
 )
 from torchrecorder.events.vocabulary import (
     CALLED, MODES, OF_WEIGHTS, FUNCTION, GRAD_SUFFIX, HOOK_REGISTRATIONS, NO_STORAGE, STORED, SUM,
@@ -44,6 +44,7 @@ __all__ = [
     "KERNELS",
     "MESSAGE",
     "MODES",
+    "OF_CLASS",
     "OF_WEIGHTS",
     "FUNCTION",
     "POINT_TO_POINT",

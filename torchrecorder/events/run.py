@@ -10,7 +10,7 @@ from torchrecorder.events.vocabulary import (
 )  # fmt: skip
 
 
-_OF_CLASS = ("__call__", "__init__")
+OF_CLASS = ("__call__", "__init__")
 """Functions that run when a class or one of its objects is called."""
 
 
@@ -21,6 +21,8 @@ class FunctionCall(NamedTuple):
         parent: The call around it; None if that is the module's own ``forward``.
         scope: The module call or region in which it began.
         name: Qualified, ``"RoIHeads.postprocess_detections"``; up to Python 3.10 without class.
+            That of ``__call__`` and ``__init__`` has the class that is called, also if a base
+            class or metaclass defines the method.
         file: The file of its definition.
         line: Its first line there.
         source: The line that called it.
@@ -43,7 +45,7 @@ class FunctionCall(NamedTuple):
         """The name of the function without its class; for ``__call__`` and ``__init__``, the name
         of the class or object."""
         around, _, last = self.name.rpartition(".")
-        return around.rpartition(".")[2] or last if last in _OF_CLASS else last
+        return around.rpartition(".")[2] or last if last in OF_CLASS else last
 
 
 class GradSwitch(NamedTuple):

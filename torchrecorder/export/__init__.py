@@ -51,5 +51,7 @@ def by_suffix(name: str) -> Exporter:
         return exporters[max(fitting, key=len)]()
     suffix = Path(name).suffix
     close = (guess(suffix, exporters) if suffix else "") or "."
-    wrong = f"no format is written as {suffix!r}" if suffix else f"{name!r} has no suffix"
+    wrong = f"no format is written as {suffix!r}"
+    if not suffix:
+        wrong = f"{name!r} has no suffix, which sets the format, as in {name}.svg or {name}.html"
     raise UnknownFormat(f"{wrong}{close} Known: {', '.join(exporters)}")

@@ -61,6 +61,11 @@ def find(path: str) -> Any:
     """
     place, _, name = path.rpartition(":")
     if not place or not name:
+        if path.endswith(".py"):
+            raise InvalidArgument(
+                f"{path} is a script, which `torchrecorder run {path}` runs; for a model in it, "
+                f"add the name of the model, or of what makes it: {path}:name"
+            )
         raise InvalidArgument(
             f"cannot interpret {path!r}: write package.module:name, file.py:name, "
             f"or the name of a saved recording ({', '.join(SUFFIXES)})"

@@ -36,7 +36,10 @@ class Script:
     def check(self) -> None:
         """Check that the script or module exists."""
         if not self.as_module and not Path(self.path).exists():
-            raise InvalidArgument(f"there is no file {self.path!r}; -m runs a module by its name")
+            raise InvalidArgument(
+                f"there is no file {self.path!r}; -m runs a module by its name, and "
+                "`torchrecorder render` draws a model that is written package.module:name"
+            )
         if self.as_module and not _is_module(self.path):
             raise InvalidArgument(f"there is no module {self.path!r} to run")
         if self.variable and not all(part.isidentifier() for part in self.variable.split(".")):

@@ -48,8 +48,8 @@ def the_one(recording: RecordedRun, what: str) -> NamedPart:
         listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MAX_PARTS]]
         more = f", and {len(found) - _MAX_PARTS} more" if len(found) > _MAX_PARTS else ""
         raise NotThere(
-            f"{what!r} is ambiguous: {', '.join(listed)}{more}. Use recording[{found[0].id!r}] "
-            f"for one of them, or recording.find({what!r}) for all"
+            f"{what!r} is ambiguous: {', '.join(listed)}{more}. Use an id, such as "
+            f"{found[0].id!r}, for one of them, or recording.find({what!r}) for all"
         )
     return found[0]
 
@@ -72,7 +72,7 @@ def first_kind(recording: RecordedRun, what: str) -> list[NamedPart]:
 
 def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
     """The matches of *what*: by id, by the names of each kind, by line, by class."""
-    check_one("what", what, TEXT)
+    check_one("a name", what, TEXT)
     tables: tuple[Mapping[Any, NamedPart], ...] = (
         recording.modules, recording.scopes, recording.ops, recording.values,
         recording.grad_nodes, recording.function_calls,

@@ -22,7 +22,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.autograd_paths import (
     had_gradient, is_updated, leading_to, needed_for, roots_of, why_left,
 )  # fmt: skip
-from torchrecorder.query.find import first_kind
+from torchrecorder.query.find import first_kind, the_one
 
 
 MissingGradientReason = Literal[
@@ -72,7 +72,10 @@ def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None
             f"{name!r} is not the name of a tensor: pass that of a parameter, such as "
             "'layer1.0.weight', or of an input"
         )
-    return _GradientSearch(recording, found[0]).answer()
+    own = [value for value in found if value.role is Role.PARAMETER and name in value.names]
+    value = own[0] if own else the_one(recording, name)
+    assert isinstance(value, Value)
+    return _GradientSearch(recording, value).answer()
 
 
 class _GradientSearch:

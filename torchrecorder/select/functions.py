@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from torchrecorder.events import (
     FUNCTION, SUM, FunctionId, OpKind, ScopeId, ScopeKind, Slot, SourceLine, ValueId,
+    names_gradient,
 )
 from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
@@ -221,13 +222,28 @@ class _Grouping:
             scope.id: scope.replace(
                 inputs=_numbered(ends.inputs(scope.id)) if scope.cls == SUM
                 else tuple(slot for slot in ends.inputs(scope.id) if slot.value not in stored),
-                outputs=ends.outputs(scope.id),
+                outputs=self._results_first(ends.outputs(scope.id)),
             )
             if scope.id in added
             else scope
             for scope in nested.scopes.values()
         }
         return replace(nested, scopes=scopes)
+
+    def _results_first(self, outputs: Iterable[Slot]) -> tuple[Slot, ...]:
+        """*outputs* of a function; weights, their gradients, buffers and optimizer state that it
+        writes are last."""
+        old = self.old
+
+        def is_state(value: ValueId) -> bool:
+            producer = old.values[value].producer
+            around = old.within(old.ops[producer].scope) if producer is not None else ()
+            kinds = (old.scopes[scope].kind for scope in around)
+            written = value in old.stored or names_gradient(old.values[value].names)
+            return written or ScopeKind.OPTIMIZER in kinds
+
+        made = sorted((slot.value for slot in outputs), key=is_state)
+        return tuple(Slot(str(place), value) for place, value in enumerate(made))
 
     def _read_after_calls(self) -> set[ValueId]:
         """The results of calls that an op after the call reads: these are outputs of a function

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GradId, Role
+from torchrecorder.events import GradId, Role, ScopeId
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
@@ -140,12 +140,18 @@ class _Backward:
             if grad.owner is not None:
                 several = len(self.recording.owned.get(grad.owner, ())) > 1
                 shared = several and grad.owner not in self.passes  # of a double backward
-                homes[grad.id] = grad.owner if shared else grad.scope
+                homes[grad.id] = grad.owner if shared else self._drawn_scope(grad.scope)
         for grad in self.recording.grad_nodes.values():
             for edge in grad.next:
                 if edge is not None and grad.id in homes:
-                    homes.setdefault(edge.grad, self._outer(grad.id).scope)
+                    homes.setdefault(edge.grad, self._drawn_scope(self._outer(grad.id).scope))
         return homes
+
+    def _drawn_scope(self, scope: ScopeId | None) -> ScopeId | None:
+        """*scope*; where PyTorch registers full backward hooks, the module around it."""
+        while scope is not None and self.recording.scopes[scope].registers_hooks:
+            scope = self.recording.scopes[scope].parent
+        return scope
 
     def _id(self, grad: GradNode) -> str:
         grad = self._outer(grad.id)

@@ -11,7 +11,8 @@ from typing import Literal, Union
 from torchrecorder.checks import (
     FLAG,
     MAPPING,
-    TEXT,
+    PATTERN,
+    PLACE,
     TEXTS,
     number_or,
     one_of,
@@ -107,7 +108,7 @@ class ViewOptions(Checked):
     focus: str | None = option(
         "Show only this module, by its path or a pattern. Such as ``\"encoder.layer.*\"``; *depth* "
         "counts from there.",
-        TEXT.or_none(),
+        PATTERN.or_none(),
         default=None,
         placeholder="NAME",
     )
@@ -115,13 +116,13 @@ class ViewOptions(Checked):
         "Show only this, and what depends on it. The path of a module, the name of an input, "
         "output or parameter, or a recorded id. Operations on weights alone that it needs are "
         "shown too.",
-        TEXT.or_none(),
+        PLACE.or_none(),
         default=None,
         placeholder="NAME",
     )
     until: str | None = option(
         "Show only this, and what it depends on. With *since*, only what is between the two.",
-        TEXT.or_none(),
+        PLACE.or_none(),
         default=None,
         placeholder="NAME",
     )

@@ -14,11 +14,13 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from torchrecorder.capture.hooks.frame_marks import GENERATOR_FLAGS, OUTSIDE, FrameMark, mark_of
-from torchrecorder.capture.hooks.source import Region, Sources
+from torchrecorder.capture.hooks.source import Region, Sources, first_local
 from torchrecorder.capture.internals.access import get_frame
 from torchrecorder.capture.modes.call_site import is_call_site
 from torchrecorder.capture.tape import Tape
-from torchrecorder.events import FunctionCall, FunctionId, OpId, ScopeId, ScopeKind, SourceLine
+from torchrecorder.events import (
+    OF_CLASS, FunctionCall, FunctionId, OpId, ScopeId, ScopeKind, SourceLine,
+)  # fmt: skip
 
 _UNSURE: Any = object()
 """Marks frames `OUTSIDE` until it is known whether a later step runs in them, too."""
@@ -213,6 +215,7 @@ class PythonCalls:
             caller = frames[place + 1] if place + 1 < len(frames) else None
             source = self.sources.line_of(caller) if caller is not None else None
             scope = self._scope(place, regions)
+            function = function._replace(name=_name_for(frame, function.name))
             running = PythonCall(self.tape.next_function(), parent, scope, function, source)
             running.is_unsure = self._last_in(frame) is _UNSURE
             self.found.append(running)
@@ -241,6 +244,17 @@ class PythonCalls:
             self._codes.append(code)
             self._functions[key] = _function_of(code, self.sources.file(code.co_filename))
         return self._functions[key]
+
+
+def _name_for(frame: FrameType, name: str) -> str:
+    """*name*; for methods that run when an object or a class is called, with the class that the
+    program calls, not the base class or metaclass that defines the method."""
+    method = name.rpartition(".")[2]
+    if method not in OF_CLASS or not frame.f_code.co_argcount:
+        return name
+    called = first_local(frame)
+    cls = called if isinstance(called, type) else type(called)
+    return f"{cls.__qualname__}.{method}"
 
 
 def _function_of(code: CodeType, file: str | None) -> FunctionPlace | None:
