@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.figures import network, regions
+from tests.graph.schema import schema
 from tests.graph.test_version_1 import old
 from tests.random_recordings import recordings
 from torchrecorder.errors import (
@@ -29,7 +30,6 @@ from torchrecorder.graph.codec import OPTIONAL_TABLES, TABLES, VERSION, decode, 
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.flat import flat
 from torchrecorder.graph.recording import RunFacts
-from torchrecorder.graph.schema import schema
 from torchrecorder.graph.storage import dumps, loads, save
 from torchrecorder.recording import Recording, load
 from torchrecorder.style.style import Style

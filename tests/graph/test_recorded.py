@@ -11,8 +11,8 @@ import pytest
 
 import torchrecorder
 from tests import zoo
+from tests.graph.schema import schema
 from torchrecorder.export import EXPORTERS, known
-from torchrecorder.graph.schema import schema
 from torchrecorder.graph.storage import dumps, loads
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style

@@ -1,4 +1,4 @@
-"""Schema: the JSON schema of a saved recording, from the types of its parts."""
+"""The JSON schema of a saved recording, from the types of its parts, for the documentation."""
 
 from __future__ import annotations
 
