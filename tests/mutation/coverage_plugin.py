@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -47,6 +48,9 @@ not_run: set[str] = set()
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Any:
     """What runs from here on is run by this test."""
+    if sys.gettrace() is None:  # the test before was one of tracing
+        measuring.stop()
+        measuring.start()
     measuring.switch_context(item.nodeid)
     of_children = {"COVERAGE_PROCESS_START": str(SETTINGS), "MUTATION_TEST": item.nodeid}
     os.environ.update(of_children)

@@ -51,9 +51,16 @@ def unused(one):
     return one + 1
 '''
 
-TESTS = '''import pytest
+TESTS = '''import sys
+
+import pytest
 
 from torchrecorder import sums
+
+
+def test_debugger():
+    """One that ends all tracing."""
+    sys.settrace(None)
 
 
 def test_small():
