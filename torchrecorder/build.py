@@ -19,12 +19,13 @@ from torchrecorder.events import (
     Slot, Statistics, StillHeld, ValueId,
 )
 from torchrecorder.graph.failure import Failure
-from torchrecorder.graph.relations import Boundaries, is_held_alias, trained_later
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import LiveObjects, RecordingT, RunDone
+from torchrecorder.graph.relations import trained_later
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
+from torchrecorder.graph.unseen_results import unseen_results
 from torchrecorder.graph.variables import results_held, variables_read
 
 Event = Union[
@@ -195,7 +196,8 @@ class _TableBuilder:
         self._give_aliases()
         inputs, self.outputs = self._ends()
         if self.unseen:
-            self._find_results()
+            for scope, results in unseen_results(self, self.unseen).items():
+                self.scopes[scope] = self.scopes[scope].replace(outputs=results)
             inputs, self.outputs = self._ends()
         self._name_gradients()
         self._finish_recomputed()
@@ -299,31 +301,6 @@ class _TableBuilder:
                     outputs=(*op.outputs, value.id), writes=(*op.writes, *writes)
                 )
             known.add(value.storage)
-
-    def _find_results(self) -> None:
-        """Set the outputs of calls whose outputs are unknown: the values that are read outside.
-
-        If there are none, the results of the last op or call inside. Values with a name, such as
-        updated buffers, are no outputs, and neither are aliases of memory from before the run.
-        """
-        found = Boundaries(self, self.unseen)
-        steps: list[Op | Scope] = [*self.ops.values(), *self.scopes.values()]
-        last: dict[ScopeId | None, Op | Scope] = {}
-        for step in sorted(steps, key=lambda step: step.index):
-            last[step.scope if isinstance(step, Op) else step.parent] = step
-        held = {op.outputs[0] for op in self.ops.values() if is_held_alias(op, self.values)}
-        for scope in self.unseen:  # innermost first, as they ended
-            results = [slot.value for slot in found.outputs(scope)]
-            results = [each for each in results if not (each in held or self.values[each].names)]
-            if not results and scope in last:
-                results = self._made_by(last[scope])
-            slots = tuple(Slot(str(place), value) for place, value in enumerate(results))
-            self.scopes[scope] = self.scopes[scope].replace(outputs=slots)
-
-    def _made_by(self, step: Op | Scope) -> list[ValueId]:
-        if isinstance(step, Op):
-            return [*step.outputs]
-        return [slot.value for slot in self.scopes[step.id].outputs]
 
     def _called_modules(self) -> dict[ModuleId, Module]:
         calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}

@@ -123,6 +123,10 @@ def with_more_by_position(x):
     return x.norm(2)
 
 
+def before_unpacked(x, y, z, sizes, more):
+    return x.expand(*sizes), torch.cat([y, *more]), torch.add(*more, z)
+
+
 def only_later(rows):
     return torch.stack([row for row in rows]), rows[0] + 1
 
@@ -161,6 +165,7 @@ BATCH = SimpleNamespace(mask=ones(), rows=[ones(), ones()])
         (iterated, (ones(), ones(), ones()), ["x", "y", "z"]),
         (of_a_class, (ones(), ones(), ones()), ["x", "y", "z"]),
         (with_more_by_position, (ones(),), ["x"]),
+        (before_unpacked, (ones(), ones(), ones(), (3, 2, 2), [ones()]), ["x", "y", "-", "-"]),
         (only_later, ([ones(), ones()],), ["rows.0", "-"]),
         (condition, (ones(), FLAGS), ["x", "batch.flag", "batch.other"]),
     ],

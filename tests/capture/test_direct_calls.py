@@ -281,3 +281,68 @@ def test_a_result_that_nothing_reads_is_that_of_the_last_step(head: str) -> None
     shapes = {scope.name: [recording.values[slot.value].shape for slot in scope.outputs]
               for scope in recording.scopes.values()}
     assert shapes == {"Headed": [(5, 2)], "body": [(5, 4)], "head": [(5, 2)]}
+
+
+class Cell(nn.Module):
+    """Makes its new state before its output, and returns it after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        state = (state + self.fc(x)).tanh()
+        return state.sin(), state
+
+
+class Steps(nn.Module):
+    """A loop over a cell; a caller may want the last state."""
+
+    def __init__(self, returns_state: bool) -> None:
+        super().__init__()
+        self.cell = Cell()
+        self.returns_state = returns_state
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        state, outputs = torch.zeros(2, 3), []
+        for step in x:
+            output, state = self.cell.forward(step, state)
+            outputs.append(output)
+        result = torch.stack(outputs)
+        return (result, state) if self.returns_state else (result,)
+
+
+@pytest.mark.parametrize("returns_state", [True, False])
+def test_all_calls_in_a_loop_have_the_same_results(returns_state: bool) -> None:
+    """The last one too, whose state is read after its output, or not at all: so they fold."""
+    recording = torchrecorder.record(Steps(returns_state), torch.ones(5, 2, 3))
+    calls = [scope for scope in recording.scopes.values() if scope.path == "cell"]
+    makers = [
+        [recording.ops[recording.values[slot.value].producer].name for slot in scope.outputs]
+        for scope in calls
+    ]
+    assert makers == [["tanh", "sin"]] * 5
+    clusters = torchrecorder.view(recording, depth=3).clusters.values()
+    assert [cluster.count for cluster in clusters if cluster.count > 1] == [5]
+
+
+def test_calls_that_ran_other_ops_have_results_of_their_own() -> None:
+    """Only what is read of a call, or of another one that ran the same ops on the same shapes."""
+
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            made = [x.sin(), x.cos() if len(x) > 1 else x.tan()]
+            return made if len(x) > 2 else made[1:]
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Branches()
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            made = [self.inner.forward(x[:size]) for size in (3, 2, 1)]
+            return [part.exp() for parts in made for part in parts]
+
+    recording = torchrecorder.record(Net(), torch.ones(3))
+    calls = [scope for scope in recording.scopes.values() if scope.path == "inner"]
+    assert [len(scope.outputs) for scope in calls] == [2, 1, 1]

@@ -226,8 +226,8 @@ def test_many_readers() -> None:
     assert hidden["sin"] == "read by tolist, numpy, sum, ..."
 
 
-def test_what_runs_again_does_not_count() -> None:
-    """A checkpoint computes anew what was not read the first time."""
+def test_what_runs_again_is_the_backward_pass() -> None:
+    """Its operations are not drawn, and have no names of their own in the caption."""
     run = Builder("Net")
     with run.scope("Net"):
         x = run.input()
@@ -236,7 +236,31 @@ def test_what_runs_again_does_not_count() -> None:
     recording = replace(run.recording(), outputs=())
     assert last_lines(recording)["sin"] == "read by cos"
     ops = {op.id: op.replace(recompute=op.name == "cos") for op in recording.ops.values()}
-    assert last_lines(replace(recording, ops=ops))["sin"] == "unused"
+    assert last_lines(replace(recording, ops=ops))["sin"] == "read by backward"
+
+
+class KeepsResult(torch.autograd.Function):
+    """Runs a backward pass of its own from its result, as reversible layers do."""
+
+    @staticmethod
+    def forward(ctx, x):  # type: ignore
+        y = x.exp()
+        ctx.y = y.detach()
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):  # type: ignore
+        with torch.enable_grad():
+            y = ctx.y.requires_grad_()
+            y.square().backward(gradient)
+            return y.grad
+
+
+def test_what_the_backward_of_a_custom_function_reads_is_used() -> None:
+    """Also if it is kept as an attribute of the context."""
+    with torchrecorder.Recorder() as recorder:
+        KeepsResult.apply(torch.ones(3, requires_grad=True)).sum().backward()
+    assert last_lines(recorder.recording)["detach"] == "read by backward"
 
 
 def test_the_result_of_a_hook_is_kept_as_the_gradient() -> None:

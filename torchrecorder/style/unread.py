@@ -9,6 +9,7 @@ from operator import attrgetter
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import is_alias
+from torchrecorder.graph.structural_hash import BACKWARD
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.views.quiet_ops import is_copy, is_identity
 from torchrecorder.views.view import Box, BoxKind, View
@@ -22,9 +23,9 @@ _READABLE = (BoxKind.INPUT, BoxKind.OP, BoxKind.MODULE)
 
 def unread(view: View) -> Mapping[str, str]:
     """The captions of inputs, operations and modules without outgoing edges: ``"unused"``, or the
-    hidden operations that read them, such as ``"read by item"``. The result of a hook is ``"kept as
-    weight.grad"``, or `GRADIENT` if the backward pass continues with it. Boxes that lead only to
-    unread boxes have `DEAD_END`.
+    hidden operations that read them, such as ``"read by item"``, or ``"read by backward"`` if they
+    ran again in a backward pass. The result of a hook is ``"kept as weight.grad"``, or `GRADIENT`
+    if the backward pass continues with it. Boxes that lead only to unread boxes have `DEAD_END`.
 
     Ops with side effects (in-place writes, communication, no outputs, failures) are excluded, and
     so are ops that compute the new value of a buffer, and those that only the first of two compared
@@ -88,7 +89,7 @@ def _readers(view: View, box: Box, drawn: Set[str]) -> str:
             further = [one for one in reader.outputs if recording.consumers.get(one)]
             if further and is_copy(reader) and reader.id not in view.boxes:
                 waiting += [one for one in further if one not in seen]
-            elif not (reader.recompute or is_identity(reader) and not reader.outputs):
+            elif not (is_identity(reader) and not reader.outputs):
                 found[reader.id] = reader
     rounds = frozenset(box.members)
     if not found or box.kind is BoxKind.MODULE and box.count == 1 and found.keys() <= rounds:
@@ -96,7 +97,9 @@ def _readers(view: View, box: Box, drawn: Set[str]) -> str:
         return NOT_READ if given.isdisjoint(seen) else GRADIENT
     unseen = (reader for reader in found.values() if reader.id not in drawn)
     hidden = sorted(unseen, key=attrgetter("index"))
-    names = [*dict.fromkeys(reader.name for reader in hidden if not is_alias(reader))]
+    names = [*dict.fromkeys(
+        BACKWARD if reader.recompute else reader.name for reader in hidden if not is_alias(reader)
+    )]
     kept = [name for reader in hidden if is_alias(reader) for value in reader.outputs
             for name in recording.values[value].names[:1]]
     does, names = ("read by", names) if names else ("kept as", [*dict.fromkeys(kept)])

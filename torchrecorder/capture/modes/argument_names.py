@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from itertools import takewhile
 from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 
@@ -96,10 +97,11 @@ class ArgumentNames:
         """The expressions of the arguments *names* of a call, the first *number* of which are
         positional; None for each argument without one."""
         node = self._expression(frame) if frame is not None else None
-        if frame is not None and isinstance(node, ast.Call) and _is_plain(node.args):
+        if frame is not None and isinstance(node, ast.Call):
             is_builtin = isinstance(_known(node.func, frame.f_globals), BuiltinFunctionType | type)
-            places = len(node.args)
-            if number in (None, places) and not is_builtin:  # as ``map`` is, which calls it
+            places = len(_before_unpacked(node.args))
+            is_plain = places == len(node.args) and number in (None, places)
+            if is_plain and not is_builtin:  # as ``map`` is, which calls it
                 by_name = {keyword.arg: keyword.value for keyword in node.keywords}
                 return [*node.args, *map(by_name.get, names[places:])]
         return [None] * len(names)
@@ -154,7 +156,7 @@ def _name(node: ast.AST, place: Argument, called: CallInSource) -> str:
         node = node.test
     found = _of_call(node, place, called) or _of_operator(node, place, called)
     if isinstance(found, (ast.List, ast.Tuple)):
-        return _dotted(found.elts[place.item or 0]) if _is_plain(found.elts) else ""
+        return _dotted(_before_unpacked(found.elts).get(place.item or 0))
     name = _dotted(found)
     return name if place.item is None or not name else f"{name}.{place.item}"
 
@@ -172,7 +174,7 @@ def _of_call(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | 
     given = [*node.args]
     if isinstance(function, ast.Attribute) and _is_method(node, function.value, called):
         given.insert(0, function.value)
-    return dict(enumerate(given)).get(place.position) if _is_plain(given) else None
+    return _before_unpacked(given).get(place.position)
 
 
 def _is_method(node: ast.Call, receiver: ast.AST, called: CallInSource) -> bool:
@@ -219,9 +221,10 @@ def _of_operator(node: ast.AST, place: Argument, called: CallInSource) -> ast.AS
     return dict(enumerate(operands)).get(place.position)
 
 
-def _is_plain(given: list[ast.expr]) -> bool:
-    """Whether no argument is unpacked (``*args``)."""
-    return not any(isinstance(item, ast.Starred) for item in given)
+def _before_unpacked(given: list[ast.expr]) -> dict[int, ast.expr]:
+    """The arguments or items *given* by position, up to the first one that is unpacked: ``x`` in
+    ``x.expand(*shape)``. The positions of those after it are unknown."""
+    return dict(enumerate(takewhile(lambda item: not isinstance(item, ast.Starred), given)))
 
 
 def _dotted(node: ast.AST | None) -> str:
