@@ -115,6 +115,7 @@ class Parser(argparse.ArgumentParser):
         """Exit with the usage and *message* on stderr."""
         message = re.sub(r"invalid int value: (.*)", r"it must be a whole number, not \1", message)
         message = re.sub(r"invalid float value: (.*)", r"it must be a number, not \1", message)
+        # from Python 3.15 on, the message has a suggestion, and another form
         wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         close = guess(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else ""
         super().error(f"{message}{close}; see {self.prog} --help")
