@@ -146,6 +146,28 @@ def test_operations_on_views_save_what_the_hooks_count(write, needs_gradient):
     assert recorder.recording.run.notes == ()
 
 
+@pytest.mark.parametrize("write", ["result", "row", "index", "other"])
+def test_operations_on_views_of_what_a_module_returns_unchanged_are_counted(write):
+    """A module such as ``Identity`` between a tensor and the write to it changes nothing."""
+    class Passes(WritesView):
+        def __init__(self):
+            super().__init__(WRITES[write], needs_gradient=True)
+            self.same = torch.nn.Identity()
+
+        def forward(self, x):
+            y = self.same(x * self.weight)
+            self.write(self.same(y.view(5, 6)), self.weight)
+            return y
+
+    model, x = Passes(), torch.rand(5, 6)
+    wanted = packed_bytes(lambda: model(x), model.parameters())
+    with tr.Recorder(model) as recorder:
+        model(x)
+    found = recorder.recording.measured.get("saved bytes", {})
+    assert sum(found.values()) == (wanted if SAVED_TENSORS.present else 0)
+    assert recorder.recording.run.notes == ()
+
+
 def test_an_operation_on_a_view_that_cannot_be_counted_is_noted():
     """A row number that small tensors do not have, beside a tensor of columns."""
     model = WritesView(

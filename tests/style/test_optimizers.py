@@ -11,6 +11,7 @@ from torch import nn
 import torchrecorder
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.recording import Recording
+from torchrecorder.style.labels import usual_dtype
 from torchrecorder.style.region_captions import modules_of_optimizers
 
 
@@ -124,3 +125,32 @@ def test_a_backward_pass_shows_both_of_its_gradients(tmp_path: Path) -> None:
         optimizer.step()
     figure = recorder.recording.render(tmp_path / "step.dot").read_text()
     assert "→ 2×4, [2]" in figure
+
+
+class HalfPrecision(torch.optim.Optimizer):
+    """Orthogonalizes updates in bfloat16, as Muon does."""
+
+    def __init__(self, params: Iterable[nn.Parameter]) -> None:
+        super().__init__(params, {})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for weight in self.param_groups[0]["params"]:
+            if weight.grad is not None:
+                update = weight.grad.bfloat16()
+                for _ in range(20):
+                    update = 1.5 * update - 0.5 * update * update * update
+                weight.sub_(update.to(weight.dtype), alpha=0.1)
+
+
+def test_dtypes_inside_an_optimizer_are_not_the_usual_ones() -> None:
+    """A float32 model does not say so at each tensor because its optimizer computes in bfloat16."""
+    net = nn.Linear(4, 2)
+    optimizer = HalfPrecision(net.parameters())
+    with torchrecorder.Recorder(net) as recorder:
+        net(torch.rand(3, 4)).sum().backward()
+        optimizer.step()
+    recording = recorder.recording
+    dtypes = [value.dtype for value in recording.values.values()]
+    assert dtypes.count("bfloat16") > dtypes.count("float32")
+    assert usual_dtype(recording) == "float32"

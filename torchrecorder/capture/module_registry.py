@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -208,13 +209,17 @@ class ModuleRegistry:
         self, entry: RegisteredModule, parent: str, around: ModuleId | None
     ) -> tuple[str, str]:
         """The dotted path of a module, and its path relative to *parent*, the path of the module
-        *around* that calls it."""
+        *around* that calls it; relative to what is around the innermost module that has both, if
+        it is elsewhere: ``attn.lora.down`` in ``blocks.3.attn.norm``."""
         if not entry.names:
             return "", entry.cls
         path, prefix = entry.names[0], f"{parent}." if parent else ""
         if not path.startswith(prefix):
             below = (name for name in entry.names if name.startswith(prefix))
             path = next(below, None) or self._moved(path, prefix, around)
+        if not path.startswith(prefix):
+            same = len(os.path.commonprefix([path.split("."), parent.split(".")]))
+            return path, ".".join(path.split(".")[max(same - 1, 0):])
         return path, path.removeprefix(prefix) or self.name
 
     def _moved(self, path: str, prefix: str, around: ModuleId | None) -> str:

@@ -229,9 +229,16 @@ def _range(numbers: Sequence[str]) -> str:
 
 
 def usual_dtype(recording: RecordedRun) -> str:
-    """The most frequent floating-point dtype; ``float32`` without any."""
+    """The most frequent floating-point dtype; ``float32`` without any.
+
+    What updates of weights compute does not count: Muon has bfloat16 for a float32 model.
+    """
+    updates, ops = recording.weight_updates, recording.ops
+    made = {value for op in ops.values() if op.scope in updates for value in op.outputs}
     floating = Counter(
-        value.dtype for value in recording.values.values() if "float" in value.dtype
+        value.dtype
+        for value in recording.values.values()
+        if "float" in value.dtype and value.id not in made
     )
     return max(floating, key=lambda dtype: (floating[dtype], dtype), default="float32")
 

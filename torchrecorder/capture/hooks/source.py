@@ -22,6 +22,7 @@ from torch.nn import Module
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.frame_marks import OUTSIDE, FrameMark, mark_of
+from torchrecorder.capture.hooks.greenlets import greenlet_around
 from torchrecorder.capture.internals.access import (
     CALL_CODE, CHECKPOINT_CODES, PIPELINE_BACKWARD, PIPELINE_SCALING, TRANSFERS, WRAPPED_CALL_CODE,
     ZEROING_METHODS, FakeTensor, FakeTensorMode, apply_codes, compiled_codes, pipeline_functions,
@@ -159,10 +160,12 @@ class Sources:
         end: FrameType | None = None
         casts = False
         places, applied, callee = self._places, self.functions.found, None
-        forwards = self._forwards
+        forwards, greenlet = self._forwards, None
         for _ in range(_LIMIT):
             if frame is None:
-                break
+                greenlet, frame = greenlet_around(greenlet)
+                if frame is None:
+                    break
             if applied and id(frame) in applied:
                 function = self.functions.running(frame, callee)
                 if function is not None:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from torch.nn import Module
 
 from torchrecorder.capture.hooks.attribute_names import AttributeNames
+from torchrecorder.capture.hooks.greenlets import frames_around
 from torchrecorder.capture.hooks.source import Region, Sources, first_local
 from torchrecorder.capture.internals.access import CALL_CODE, current_graph_task
 from torchrecorder.capture.modes.argument_names import ArgumentNames
@@ -229,10 +230,8 @@ class DeferredExits:
 
     def close_interrupted(self, frame: FrameType | None) -> None:
         """Close the scopes of module calls that do not run around *frame*."""
-        running: set[FrameType | None] = {None}  # a scope without a frame is closed by its caller
-        while frame is not None:
-            running.add(frame)
-            frame = frame.f_back
+        # a scope without a frame is closed by its caller
+        running: set[FrameType | None] = {None, *frames_around(frame)}
         while self.open and self.open[-1][1].frame not in running:
             self.close_last()
         self.forget_closed()
@@ -245,6 +244,5 @@ class DeferredExits:
     def _is_over(self, last: DeferredExit, frame: FrameType | None) -> bool:
         if self.open[-1][1] is not last.opened:
             return False  # a hook called a module
-        while frame is not None and frame is not last.frame and frame.f_code is not CALL_CODE:
-            frame = frame.f_back
-        return frame is not last.frame
+        calls = (it for it in frames_around(frame) if it is last.frame or it.f_code is CALL_CODE)
+        return next(calls, None) is not last.frame

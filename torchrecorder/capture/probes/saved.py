@@ -111,7 +111,10 @@ class SavedTensors:
                 if item not in made or not item.by_known_call:
                     self._note_uncounted(item.name)
             if made and made[-1].by_known_call:
-                self._count_again(made[-1], call, result)
+                func, *given = call
+                if isinstance(func, functools.partial):  # `run_on_originals`; none is called again
+                    func = func.args[-1]
+                self._count_again(made[-1], (func, *given), result)
             tape.resume()
 
     def finish(self) -> None:

@@ -139,15 +139,8 @@ class _TableRows:
             return region_title(scope)
         if scope.kind is ScopeKind.FUNCTION:
             return f"{scope.name}()"
-        name = _below(scope.path, self._path_around(scope)) or scope.name
         cls = scope.cls if scope.kind is ScopeKind.MODULE else scope.kind.value
-        return f"{name} ({cls})" if cls != name else name
-
-    def _path_around(self, scope: Scope) -> str:
-        for inner in self.recording.within(scope.parent):
-            if self.recording.scopes[inner].module is not None:
-                return self.recording.scopes[inner].path
-        return ""
+        return f"{scope.name} ({cls})" if cls != scope.name else scope.name
 
     def _notes(self, scope: Scope) -> Iterator[str]:
         if scope.failed:
