@@ -244,3 +244,43 @@ def test_a_wrapper_that_raises():
     """A wrapper that will not say what it holds is a tensor of its own."""
     recording = torchrecorder.record(net(lambda self, x: x * 2), (Silent(torch.ones(3)),))
     assert [op.name for op in recording.ops.values()] == ["mul"]
+
+
+class LowRank(Quantized):
+    """A weight that is not trained, with two factors that are, as LoRA adds."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is not nn.functional.linear:
+            return super().__torch_function__(func, types, args, kwargs)
+        x, (weight, (first, second)) = args[0], (args[1].inner, args[1].scale)
+        return nn.functional.linear(x, weight) + x @ first @ second
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_trained_tensors_inside_a_weight(scaled):
+    """They are read, also if an operation made them, and lead to the loss; nothing else is."""
+    first, second = nn.Parameter(torch.ones(3, 1)), nn.Parameter(torch.ones(1, 2))
+    model = nn.ParameterDict({"first": first, "second": second, "bias": torch.ones(2)})
+
+    def step(x):
+        factors = (first * 2, second) if scaled else (first, second)
+        weight = LowRank.__new__(LowRank, torch.ones(2, 3), torch.ones(()))
+        weight.inner, weight.scale = torch.ones(2, 3), factors
+        y = (nn.functional.linear(x + model["bias"].sum(), weight) * 3).sum()
+        y.backward()
+        return y
+
+    with torchrecorder.Recorder(model) as recorder:
+        step(torch.ones(4, 3))
+    recording = recorder.recording
+    (linear,) = (op for op in recording.ops.values() if op.name == "linear")
+    values = recording.values
+    names = {slot.name: values[slot.value].names for slot in linear.inputs}
+    made = () if scaled else ("first",)
+    assert names == {"input": (), "weight": (), "weight.0": made, "weight.1": ("second",)}
+    (backward,) = (op.id for op in recording.ops.values() if op.name == "backward")
+    trained = [value.id for value in values.values() if value.names and value.trainable]
+    assert len(trained) == 3
+    assert all(nx.has_path(recording.graph, value, backward) for value in trained)
+    assert recording.why_no_gradient("first") is None
