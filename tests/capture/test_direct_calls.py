@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.callers import called
 from tests.zoo.case import leaf
 from torchrecorder import Recorder
 from torchrecorder.events import Role
@@ -158,10 +159,10 @@ def test_a_mode_around_a_direct_call_and_in_it() -> None:
         quiet.forward(x)
         with torch.no_grad():
             quiet.forward(x).exp()
-    inside = ["sin", "cos"]
+    inside, name = ["sin", "cos"], called("quiet", "Quiet")
     assert tree(recorder.recording) == [
-        "quiet", "  no_grad", *(f"    {name}" for name in inside), "  mul",
-        "no_grad", "  quiet", *(f"    {name}" for name in (*inside, "mul")), "  exp",
+        name, "  no_grad", *(f"    {each}" for each in inside), "  mul",
+        "no_grad", f"  {name}", *(f"    {each}" for each in (*inside, "mul")), "  exp",
     ]  # fmt: skip
 
 

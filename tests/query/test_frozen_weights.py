@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
-from torchrecorder.events import Role
+from torchrecorder.events import GradId, Role, ValueId
 from torchrecorder.graph.codec import decode, encode
+from torchrecorder.graph.nodes import GradNode, Value
+from torchrecorder.graph.relations import trained_later
 from torchrecorder.recording import Recording
 
 
@@ -54,8 +56,9 @@ def test_a_critic_that_is_frozen_for_the_step_of_its_generator(switch):
 def test_a_critic_that_is_trained_after_it_was_frozen(trained):
     """It is drawn as frozen only if no backward pass of the run gives it a gradient."""
     generator, critic = nn.Linear(4, 4), nn.Linear(4, 1)
+    models = nn.ModuleDict({"generator": generator, "critic": critic})
     critic.requires_grad_(False)
-    with tr.Recorder() as recorder:
+    with tr.Recorder(models) as recorder:
         for _ in range(2):
             image = generator(torch.ones(2, 4))
             critic(image).sum().backward()
@@ -73,6 +76,20 @@ def test_a_critic_that_is_trained_after_it_was_frozen(trained):
     assert any("5 params" in text for text in texts)
     assert any("frozen" in text for text in texts) is not trained
     assert ("frozen" in recording.summary()) is not trained
+
+
+def test_weights_of_two_models_with_the_same_names():
+    """One is frozen, the other is trained."""
+    frozen, trained = (
+        Value(ValueId(name), (4,), "float32", "cpu", Role.PARAMETER, ("weight",), None, False, None,
+              16, "Parameter", name == "v1", storage)
+        for storage, name in enumerate(("v0", "v1"))
+    )
+    leaf = GradNode(GradId("g0"), "AccumulateGrad", None, None, (), trained.id)
+    assert [*trained_later([frozen, trained], [leaf])] == []
+    again = frozen.replace(id=trained.id, trainable=True)
+    (found,) = trained_later([frozen, again], [leaf])
+    assert found == (frozen.id, frozen.replace(trainable=True))
 
 
 def test_a_weight_that_is_frozen_for_one_of_two_calls():

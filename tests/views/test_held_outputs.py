@@ -187,14 +187,14 @@ def test_a_module_reads_it_if_it_is_given_it(reader: type[Given], passed: bool) 
 def test_training_steps_fold_after_the_optimizer_wrote_it():
     net = Net(Weight(), lambda held, x: (x + held()).sum())
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    with torchrecorder.Recorder() as recorder:
+    with torchrecorder.Recorder(net) as recorder:
         for _ in range(3):
             optimizer.zero_grad()
             net(torch.rand(2, 4)).backward()
             optimizer.step()
     view = view_of(recorder.recording)
     assert [count for _, count in loops(view)] == [3]
-    (arrow,) = [one for one in arrows(view) if one[0] == "net.holder"]
+    (arrow,) = [one for one in arrows(view) if one[0] == "holder"]
     assert arrow[1] == "add"
     flows = FlowClassifier(view)
     assert {flows.kind(one) for one in view.arrows

@@ -183,12 +183,13 @@ def trained_later(
     """The parameters that did not require grad when they were first seen, but did when an operation
     read them later: they are *trainable*."""
     frozen = {
-        value.names: value for value in values
+        (value.names, value.storage): value for value in values
         if value.role is Role.PARAMETER and value.names and not value.trainable
     }
     reached = {grad.variable for grad in grads} if frozen else set()
-    for name in {value.names for value in values if value.id in reached} & frozen.keys():
-        yield frozen[name].id, frozen[name].replace(trainable=True)
+    trained = {(value.names, value.storage) for value in values if value.id in reached}
+    for key in trained & frozen.keys():
+        yield frozen[key].id, frozen[key].replace(trainable=True)
 
 
 def reading_inside(
