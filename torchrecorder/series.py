@@ -263,11 +263,13 @@ class Series:
 
     def remarks(self) -> Iterator[str]:
         """Problems in the last step: vanishing or exploding gradients, dead units, NaN; or that no
-        step was recorded, or none of the *scopes*."""
-        if not self.points and self._has_recorded:
-            yield f"no module that ran matches scopes={self._scopes!r}"
-        elif not self.points:
+        step was recorded, or no module, or none of the *scopes*."""
+        if not self.points and not self._has_recorded:
             yield "no step was recorded: put the body of the loop in `with series.step():`"
+        elif not self.points and self._scopes is None:
+            yield "no module with numbers ran in the recorded steps"
+        elif not self.points:
+            yield f"no module that ran matches scopes={self._scopes!r}"
         for what, scopes in self._problems():
             yield from _remark(what, scopes)
 
