@@ -262,14 +262,12 @@ class Series:
         return LineChart(title, "step", self.lines(what), logarithmic, show, notable).svg()
 
     def remarks(self) -> Iterator[str]:
-        """Problems in the last step: vanishing or exploding gradients, dead units, NaN; or that no
-        step was recorded, or no module, or none of the *scopes*."""
-        if not self.points and not self._has_recorded:
-            yield "no step was recorded: put the body of the loop in `with series.step():`"
-        elif not self.points and self._scopes is None:
-            yield "no module with numbers ran in the recorded steps"
+        """Problems in the last step, such as dead units or NaN; or why there are no numbers."""
+        if not self.points and self._has_recorded:
+            of = "has numbers" if self._scopes is None else f"matches scopes={self._scopes!r}"
+            yield f"no module that ran {of}"
         elif not self.points:
-            yield f"no module that ran matches scopes={self._scopes!r}"
+            yield "no step was recorded: put the body of the loop in `with series.step():`"
         for what, scopes in self._problems():
             yield from _remark(what, scopes)
 

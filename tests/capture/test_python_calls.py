@@ -384,7 +384,7 @@ class Loss:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="code does not know its class")
 def test_methods_that_others_call_by_super_have_the_class_that_defines_them():
-    """So both are distinguished. The first argument of a static method is no object of its class."""
+    """So both are distinguished. The first argument of a static method is no such object."""
     with torchrecorder.Recorder() as recorder:
         Mixed(X)()
         Loss()(X)
