@@ -35,6 +35,8 @@ def recording() -> tr.Recording:
         (lambda run: tr.figure(run, focus=["a", "b"]), "focus must be one path or one pattern"),
         (lambda run: tr.figure(run, since=["a"]), "since must be one path or one name"),
         (lambda run: tr.figure(run, backward=True), "view='backward' draws"),
+        (lambda run: tr.render_network(MODEL, X, format="png"), "did you mean 'fmt'"),
+        (lambda run: tr.render_network(MODEL, X, directon="LR"), "did you mean 'direction'"),
         (lambda run: run.render("a.svg", format="png"), "suffix of the path sets the format"),
         (lambda run: run.render("a"), r"as in a\.svg or a\.html\. Known: \.svg"),
         (lambda run: run.why_no_gradient(MODEL.weight), "a name must be a string, not Param"),

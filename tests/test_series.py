@@ -229,6 +229,14 @@ def test_a_path_that_no_module_has_is_said():
     assert [*series.remarks()] == ["no module that ran matches scopes=('layer0',)"]
 
 
+def test_steps_without_modules_are_said():
+    """They were recorded, and there is no path that could be wrong."""
+    series = tr.Series(deep())
+    with series.step():
+        torch.ones(2, 8).sin()
+    assert [*series.remarks()] == ["no module that ran has numbers"]
+
+
 @pytest.mark.parametrize("every", [1, 10])
 def test_steps_cannot_be_nested(every):
     """Neither those that are recorded nor others. The series can be used again, and so can another

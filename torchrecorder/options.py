@@ -129,6 +129,6 @@ def _unknown(name: str, known: set[str], also: set[str]) -> str:
     others = [one.suffix for one in EXPORTERS if name in _own(one)]
     if others:
         return f"unknown option {name!r}: only {', '.join(others)} files have it. {names}"
-    close = guess(name, sorted(also)) or _INSTEAD.get(name)
-    close = close or guess(name, sorted({*known, *OLD_NAMES, *_ATTRIBUTES}))
+    instead = None if guess(name, sorted(also)) else _INSTEAD.get(name)
+    close = instead or guess(name, sorted({*known, *also, *OLD_NAMES, *_ATTRIBUTES}))
     return f"unknown option {name!r}{close or '.'} {names}"

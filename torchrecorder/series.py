@@ -262,10 +262,10 @@ class Series:
         return LineChart(title, "step", self.lines(what), logarithmic, show, notable).svg()
 
     def remarks(self) -> Iterator[str]:
-        """Problems in the last step: vanishing or exploding gradients, dead units, NaN; or that no
-        step was recorded, or none of the *scopes*."""
+        """Problems in the last step, such as dead units or NaN; or why there are no numbers."""
         if not self.points and self._has_recorded:
-            yield f"no module that ran matches scopes={self._scopes!r}"
+            of = "has numbers" if self._scopes is None else f"matches scopes={self._scopes!r}"
+            yield f"no module that ran {of}"
         elif not self.points:
             yield "no step was recorded: put the body of the loop in `with series.step():`"
         for what, scopes in self._problems():

@@ -210,6 +210,7 @@ ONE_PLACE = {
         lambda x: torch.randint(1, 9, size=(2,)), {"low": "1", "high": "9", "size": "(2,)"}
     ),
     "**": (lambda x: x**2, {"exponent": "2"}),
+    "method": (lambda x: x.polygamma(2), {"n": "2"}),
     "max_pool1d": (
         lambda x: functional.max_pool1d(x, 2, padding=1),
         {
@@ -235,6 +236,8 @@ def test_arguments_without_names_have_those_of_all_overloads(function: Any, name
         (lambda x, y: x == y, ["self", "other"]),
         (lambda x, y: x.bool() & y.bool(), ["self", "other"]),
         (torch.max, ["self", "other"]),
+        (lambda x, y: x.where(y.bool(), y), ["self", "condition", "other"]),
+        (lambda x, y: torch.where(x.bool(), x, y), ["condition", "self", "other"]),
         (lambda x, y: x.to(y.double()), ["self", "other"]),
         (lambda x, y: x[y.bool()], ["self", "index"]),
         (lambda x, y: x.__setitem__(0, y[0]), ["self", "value"]),

@@ -361,3 +361,34 @@ def test_methods_that_run_for_a_class_have_its_name():
         "Normal.__call__", "Normal.__init__", "Normal.__call__",
     ]
     assert [call.called for call in calls] == ["Normal"] * 3
+
+
+class Mixture(Distribution):
+    def __init__(self, x: torch.Tensor) -> None:
+        super().__init__(x.exp().exp())
+
+    @torch.no_grad()
+    def __call__(self) -> torch.Tensor:
+        return super().__call__().cos().cos()
+
+
+class Mixed(Mixture):
+    pass
+
+
+class Loss:
+    @staticmethod
+    def __call__(x: torch.Tensor) -> torch.Tensor:
+        return x.sin().sin()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="code does not know its class")
+def test_methods_that_others_call_by_super_have_the_class_that_defines_them():
+    """So both are distinguished. The first argument of a static method is no such object."""
+    with torchrecorder.Recorder() as recorder:
+        Mixed(X)()
+        Loss()(X)
+    assert [call.name for call in recorder.recording.function_calls.values()] == [
+        "Mixed.__call__", "Mixed.__init__", "Distribution.__init__",
+        "Mixed.__call__", "Distribution.__call__", "Loss.__call__",
+    ]  # fmt: skip

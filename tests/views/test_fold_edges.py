@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 
@@ -167,6 +168,25 @@ def test_siblings_on_results_of_one_op_stand_side_by_side(apart: bool) -> None:
     view = view_of(run.recording(), depth=1)
     counts = [box.count for box in view.boxes.values() if box.id in view.recording.scopes]
     assert counts == ([2, 1] if apart else [3])
+
+
+@pytest.mark.parametrize(("order", "counts"), [
+    ((0, 1, 2, 3), [4]), ((3, 2, 1, 0), [4]), ((0, 2, 3, 1), [2, 2]), ((1, 1, 2, 3), [2, 2]),
+])
+def test_layers_on_results_of_a_closed_module_fold(order: Sequence[int], counts: object) -> None:
+    """If each reads the next one, or each the one before; not in an order with several steps."""
+    run = Builder()
+    with run.scope("Net"):
+        h = x = run.input("x")
+        with run.scope("encoder", "Encoder"):
+            features = [run.op(name, x) for name in ("sin", "cos", "exp", "abs")]
+            run.returns(*features)
+        for place, feature in enumerate(order):
+            with run.scope(f"decoder.{place}", "Layer"):
+                h = linear(run, "b", run.op("add", linear(run, "a", h), features[feature]))
+    view = view_of(run.recording(), depth=1)
+    layers = [box for box in view.boxes.values() if box.id in view.recording.scopes][1:]
+    assert [box.count for box in layers] == counts
 
 
 def test_a_module_named_like_a_reshape_is_opened_as_others_are() -> None:

@@ -247,13 +247,19 @@ class PythonCalls:
 
 
 def _name_for(frame: FrameType, name: str) -> str:
-    """*name*; for methods that run when an object or a class is called, with the class that the
-    program calls, not the base class or metaclass that defines the method."""
+    """*name*; for the method that runs when an object or a class is called, with the class that the
+    program calls, not the base class or metaclass that defines the method.
+
+    A method that another one calls by ``super()`` has the class that defines it.
+    """
     method = name.rpartition(".")[2]
-    if method not in OF_CLASS or not frame.f_code.co_argcount:
+    if method not in OF_CLASS:
         return name
-    called = first_local(frame)
-    cls = called if isinstance(called, type) else type(called)
+    called: Any = first_local(frame)
+    own: Any = getattr(type(called), method, None)
+    if getattr(inspect.unwrap(own), "__code__", None) is not frame.f_code:
+        return name
+    cls = called if issubclass(type(called), type) else type(called)
     return f"{cls.__qualname__}.{method}"
 
 

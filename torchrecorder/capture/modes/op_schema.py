@@ -306,6 +306,8 @@ def _parameters(func: Any, schemas: tuple[Any, ...]) -> tuple[str, ...]:
     others = [positional(each) for each in schemas if _first_type(each) == takes]
     while len(found := {each[len(names)] for each in others if len(each) > len(names)}) == 1:
         names += (found.pop(),)  # equal in all others: sort(dim, descending)
+    if isinstance(func, types.MethodDescriptorType):  # as where(condition, self, other) has it
+        return tuple(sorted(names, key=lambda name: name != "self"))
     return names
 
 
