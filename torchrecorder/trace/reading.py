@@ -68,7 +68,7 @@ def _events(data: bytes, name: str) -> list[dict[str, Any]]:
 
 def _slice(event: Mapping[str, Any]) -> Slice:
     arguments = event.get("args", {})
-    begin = float(event["ts"])
+    begin = round(float(event["ts"]), DIGITS)
     return Slice(
         name=str(event["name"]),
         begin=begin,
