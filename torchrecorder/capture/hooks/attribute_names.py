@@ -101,8 +101,9 @@ class AttributeNames(TensorNames):
         )
 
     def in_objects(self, tensor: Tensor) -> tuple[str, ...]:
-        """The name of *tensor* in an object that a running module has; else an empty tuple."""
-        for prefix, module in self._running():
+        """The name of *tensor* in an object that a running module has, or one that FSDP prepares;
+        else an empty tuple."""
+        for prefix, module in [*self._running()] or self._being_sharded():
             inside = self._inside(vars(module), tensor)
             if inside is not None:
                 return (prefix + inside,)
@@ -173,6 +174,13 @@ class AttributeNames(TensorNames):
             module = self.registry.module(opened.event.module)
             if module is not None:
                 yield f"{opened.event.path}." if opened.event.path else "", module
+
+    def _being_sharded(self) -> Iterator[tuple[str, Module]]:
+        """The registered module that FSDP prepares before its call, as ``no_sync`` does."""
+        known = self.registry.entries.get(id(self._given_to(ScopeKind.SHARDING)))
+        module = known.ref() if known is not None else None
+        if known is not None and module is not None:
+            yield f"{known.names[0]}." if known.names and known.names[0] else "", module
 
     def _variable(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The variable of the script that is *tensor*, also when the run has searched enough."""
