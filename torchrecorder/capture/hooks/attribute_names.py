@@ -61,11 +61,14 @@ class AttributeNames(TensorNames):
 
     def step_ended(self, optimizer: Optimizer) -> None:
         """Name the values of state that the step of *optimizer* has made; its later values have
-        these names too."""
+        these names too. The constants that it has updated are parameters."""
         if self._with_names.get(optimizer) == len(optimizer.state):
             return
         self._with_names[optimizer] = len(optimizer.state)
         entries, made = self.registry.values.entries, dict[int, Entry]()
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                self.registry.values.early_reads.train(weight)
         for ref, name in self._places_of_state(optimizer).values():
             entry = entries.get(id(ref()))
             if entry is not None and entry.role is Role.INNER and not entry.names:
