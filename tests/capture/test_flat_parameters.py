@@ -113,6 +113,23 @@ def test_gradients_are_those_that_the_parameters_have(name):
     assert all("requires_grad=False" in reason for reason in reasons)
 
 
+def test_gradients_after_a_block_without_synchronization():
+    """The block reads the flat parameters before any module runs; they have the same names."""
+    model = MODELS["by block"]()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Recorder(model) as recorder:
+        for _ in range(2):
+            with model.no_sync():
+                step(model)
+            step(model, optimizer)
+    recording = recorder.recording
+    wholes = {part.whole for part in recording.parameter_parts}
+    assert all(recording.values[whole].names[0].endswith("flat_param") for whole in wholes)
+    assert "no gradient" not in str(recording.summary())
+    for key, each in model.named_parameters():
+        assert each.grad is not None and recording.why_no_gradient(key) is None, key
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_without_a_pass_that_is_the_reason(name):
     """Not that autograd is left where the parameters are put in the flat one, or read from it."""

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.events import Role
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.recording import Recording
 from torchrecorder.style.labels import usual_dtype
@@ -89,10 +90,45 @@ def test_two_modules_are_listed_and_more_are_not() -> None:
     assert captions(recorder.recording) == ["for d"]
 
 
-def test_a_weight_of_the_root_has_no_module() -> None:
+def test_a_weight_of_the_root_has_its_own_name() -> None:
     net = Net()
     recording = trained(net, net.body.parameters(), [net.scale])
-    assert captions(recording) == ["for body"]
+    assert captions(recording) == ["for body", "for scale"]
+
+
+def test_all_weights_of_the_model_are_its_class() -> None:
+    """Also if a single child has all of them, and beside weights of another model."""
+    net = nn.Sequential(nn.Linear(4, 2))
+    critic = nn.Linear(2, 1)
+    both = torch.optim.SGD([*net.parameters(), critic.weight])
+    own = [torch.optim.SGD(part.parameters()) for part in (net, critic)]
+    with torchrecorder.Recorder(net) as recorder:
+        critic(net(torch.rand(3, 4))).sum().backward()
+        for optimizer in (*own, both):
+            optimizer.step()
+    assert captions(recorder.recording) == [
+        "for Sequential", "for critic", "for Sequential, critic"
+    ]
+
+
+def test_a_trained_tensor_of_no_module_has_its_name(tmp_path: Path) -> None:
+    """A leaf from before the run that has its own optimizer is a parameter, and carried over."""
+    net, log_alpha = nn.Linear(4, 2), torch.zeros(1, requires_grad=True)
+    scale = torch.ones(2)
+    parts = [torch.optim.SGD(net.parameters()), torch.optim.SGD([log_alpha], lr=0.1)]
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(3):
+            (net(torch.rand(3, 4)) * scale * log_alpha.exp()).sum().backward()
+            for optimizer in parts:
+                optimizer.step()
+    recording = recorder.recording
+    found = {value.names[0]: value for value in recording.values.values() if value.producer is None}
+    assert found["log_alpha"].role is Role.PARAMETER and found["log_alpha"].trainable
+    assert found["scale"].role is not Role.PARAMETER
+    assert captions(recording) == ["for Linear", "for log_alpha"] * 3
+    assert recording.annotations["trainable"].total() == 11
+    figure = recording.render(tmp_path / "net.dot").read_text()
+    assert "carried over: gradients, weights" in figure
 
 
 def test_figures_and_tables_name_the_module(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from functools import cached_property
 from itertools import takewhile
 
+from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.events import GRAD_SUFFIX, MODES, Role, ScopeId, ScopeKind, names_gradient
 from torchrecorder.graph.calls_around import CallsAround
 from torchrecorder.graph.nodes import Scope
@@ -80,14 +81,38 @@ def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
         if scope.kind is ScopeKind.OPTIMIZER and outermost:
             lane = _lane(recording, scope)
             lanes.setdefault(lane, {})[scope.id] = _weights(recording, scope, lane)
-    every = [
-        value.names[0] for value in recording.values.values()
-        if value.role is Role.PARAMETER and value.trainable and value.names
-    ]
     found: dict[ScopeId, str] = {}
     for lane, weights in lanes.items():
-        found |= _for_modules(weights, [name.removeprefix(lane) for name in every])
+        found |= _for_modules(weights, _Trained(recording, lane))
     return found
+
+
+class _Trained:
+    """The trainable parameters of a recording, or of one *lane*, by name.
+
+    Attributes:
+        paths: The path of the module of each; of a parameter of no module, its name.
+        model: The class of the recorded model.
+        of_model: The parameters of this model.
+    """
+
+    def __init__(self, recording: RecordedRun, lane: str) -> None:
+        owners = ParameterOwners(recording)
+        rows = [row for row in recording.values.values() if row.trainable and row.names]
+        self.paths = {
+            name: _path(name) if row.id not in owners.loose else [name]
+            for row in rows for name in [row.names[0].removeprefix(lane)]
+        }
+        path, modules = lane.removesuffix("."), recording.modules.values()
+        root = next((one for one in modules if path in one.names and not one.apart), None)
+        owned = owners.by_module(root.id) if root is not None else {}
+        self.model = root.cls if root is not None else ""
+        self.of_model = {row.names[0].removeprefix(lane) for row in rows if row.id in owned}
+
+
+def _path(name: str) -> list[str]:
+    """The path of the module of a weight; of one of the model itself, its name."""
+    return name.split(".")[:-1] or [name]
 
 
 def _lane(recording: RecordedRun, step: Scope) -> str:
@@ -98,10 +123,10 @@ def _lane(recording: RecordedRun, step: Scope) -> str:
 
 
 def _for_modules(
-    weights: Mapping[ScopeId, frozenset[str]], every: Sequence[str]
+    weights: Mapping[ScopeId, frozenset[str]], trained: _Trained
 ) -> dict[ScopeId, str]:
-    """The texts for steps with these *weights*; *every* has all weights of the recording."""
-    modules = {names: _modules(names, every) for names in {*weights.values()}}
+    """The texts for steps with these *weights*."""
+    modules = {names: _modules(names, trained) for names in {*weights.values()}}
     if len(set(modules.values())) < 2:
         return {}
     return {
@@ -126,19 +151,20 @@ def _weights(recording: RecordedRun, step: Scope, prefix: str) -> frozenset[str]
     )
 
 
-def _modules(names: Set[str], every: Iterable[str]) -> tuple[str, ...]:
-    """The common path of the weights *names*, or modules of the root.
+def _modules(names: Set[str], trained: _Trained) -> tuple[str, ...]:
+    """The class of the model if all of its weights are among *names*, and the common path of the
+    others, or modules and weights of the root.
 
-    A module stands for its submodules if all of its weights among *every* are included.
+    A module stands for its submodules if all of its trainable weights are included.
     """
-    paths = [name.split(".")[:-1] for name in sorted(names)]
-    if not all(paths):
-        return ()
-    shared = list(takewhile(lambda level: len(set(level)) == 1, zip(*paths)))
-    if not shared:
-        return tuple(dict.fromkeys(path[0] for path in paths))
-    path = ".".join(level[0] for level in shared)
-    around = path.rpartition(".")[0]
-    while around and all(name in names for name in every if name.startswith(f"{around}.")):
-        path, around = around, around.rpartition(".")[0]
-    return (path,)
+    whole = (trained.model,) if trained.of_model and trained.of_model <= names else ()
+    others = names - trained.of_model if whole else names
+    paths = [trained.paths.get(name, _path(name)) for name in sorted(others)]
+    path = [level[0] for level in takewhile(lambda level: len(set(level)) == 1, zip(*paths))]
+    if not path:
+        return whole + tuple(dict.fromkeys(first for first, *_ in paths))
+    while path[:-1] and all(
+        name in names for name in trained.paths if name.startswith(f"{'.'.join(path[:-1])}.")
+    ):
+        path.pop()
+    return (*whole, ".".join(path))

@@ -61,11 +61,14 @@ class AttributeNames(TensorNames):
 
     def step_ended(self, optimizer: Optimizer) -> None:
         """Name the values of state that the step of *optimizer* has made; its later values have
-        these names too."""
+        these names too. The constants that it has updated are parameters."""
         if self._with_names.get(optimizer) == len(optimizer.state):
             return
         self._with_names[optimizer] = len(optimizer.state)
         entries, made = self.registry.values.entries, dict[int, Entry]()
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                self.registry.values.early_reads.train(weight)
         for ref, name in self._places_of_state(optimizer).values():
             entry = entries.get(id(ref()))
             if entry is not None and entry.role is Role.INNER and not entry.names:
@@ -101,8 +104,9 @@ class AttributeNames(TensorNames):
         )
 
     def in_objects(self, tensor: Tensor) -> tuple[str, ...]:
-        """The name of *tensor* in an object that a running module has; else an empty tuple."""
-        for prefix, module in self._running():
+        """The name of *tensor* in an object that a running module has, or one that FSDP prepares;
+        else an empty tuple."""
+        for prefix, module in [*self._running()] or self._being_sharded():
             inside = self._inside(vars(module), tensor)
             if inside is not None:
                 return (prefix + inside,)
@@ -173,6 +177,13 @@ class AttributeNames(TensorNames):
             module = self.registry.module(opened.event.module)
             if module is not None:
                 yield f"{opened.event.path}." if opened.event.path else "", module
+
+    def _being_sharded(self) -> Iterator[tuple[str, Module]]:
+        """The registered module that FSDP prepares before its call, as ``no_sync`` does."""
+        known = self.registry.entries.get(id(self._given_to(ScopeKind.SHARDING)))
+        module = known.ref() if known is not None else None
+        if known is not None and module is not None:
+            yield f"{known.names[0]}." if known.names and known.names[0] else "", module
 
     def _variable(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The variable of the script that is *tensor*, also when the run has searched enough."""

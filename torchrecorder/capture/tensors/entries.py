@@ -313,6 +313,12 @@ class EarlyReads:
             entry.role, entry.names = role, names
         return first
 
+    def train(self, tensor: Tensor) -> None:
+        """Make a parameter of *tensor*, which an optimizer updates, if it is of no module."""
+        known = self._first.get(id(innermost(tensor)))
+        if known is not None and tensor.is_leaf and not isinstance(tensor, Parameter):
+            self.name(tensor, Role.PARAMETER, known[0].names)
+
     def name_by_line(self, tensor: Tensor, name: str) -> None:
         """Name *tensor* as a line of code does, unless the line names several parameters so: in a
         loop over weights, the name of the variable identifies none of them."""
