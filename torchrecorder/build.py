@@ -22,7 +22,7 @@ from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import LiveObjects, RecordingT, RunDone
-from torchrecorder.graph.relations import reading_inside, trained_later
+from torchrecorder.graph.relations import trained_later
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.graph.unseen_results import unseen_results
@@ -192,7 +192,6 @@ class _TableBuilder:
         """The recording, from everything that was collected."""
         if self.done is None:
             raise ValueError("the events do not end with RunDone")
-        self.ops.update(dict(reading_inside(self.ops, self.values, self.grads)))
         self._mark_repeated()
         self._give_aliases()
         inputs, self.outputs = self._ends()

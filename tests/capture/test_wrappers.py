@@ -249,25 +249,34 @@ def test_a_wrapper_that_raises():
 class LowRank(Quantized):
     """A weight that is not trained, with two factors that are, as LoRA adds."""
 
+    def __init__(self, inner, scale, first, second):
+        super().__init__(inner, scale)
+        self.first, self.second = first, second
+
+    @staticmethod
+    def __new__(cls, inner, scale, first, second):
+        return Quantized.__new__(cls, inner, scale)
+
+    def __tensor_flatten__(self):
+        return ["inner", "scale", "first", "second"], None
+
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         if func is not nn.functional.linear:
             return super().__torch_function__(func, types, args, kwargs)
-        x, (weight, (first, second)) = args[0], (args[1].inner, args[1].scale)
-        return nn.functional.linear(x, weight) + x @ first @ second
+        x, weight = args
+        return nn.functional.linear(x, weight.inner) + x @ weight.first @ weight.second
 
 
 @pytest.mark.parametrize("scaled", [False, True])
 def test_trained_tensors_inside_a_weight(scaled):
     """They are read, also if an operation made them, and lead to the loss; nothing else is."""
     first, second = nn.Parameter(torch.ones(3, 1)), nn.Parameter(torch.ones(1, 2))
-    model = nn.ParameterDict({"first": first, "second": second, "bias": torch.ones(2)})
+    model = nn.ParameterDict({"first": first, "second": second})
 
     def step(x):
-        factors = (first * 2, second) if scaled else (first, second)
-        weight = LowRank.__new__(LowRank, torch.ones(2, 3), torch.ones(()))
-        weight.inner, weight.scale = torch.ones(2, 3), factors
-        y = (nn.functional.linear(x + model["bias"].sum(), weight) * 3).sum()
+        inside = torch.ones(2, 3), torch.ones(()), first * 2 if scaled else first, second
+        y = (nn.functional.linear(x, LowRank(*inside)) * 3).sum()
         y.backward()
         return y
 
@@ -278,9 +287,9 @@ def test_trained_tensors_inside_a_weight(scaled):
     values = recording.values
     names = {slot.name: values[slot.value].names for slot in linear.inputs}
     made = () if scaled else ("first",)
-    assert names == {"input": (), "weight": (), "weight.0": made, "weight.1": ("second",)}
+    assert names == {"input": (), "weight": (), "weight.first": made, "weight.second": ("second",)}
     (backward,) = (op.id for op in recording.ops.values() if op.name == "backward")
     trained = [value.id for value in values.values() if value.names and value.trainable]
-    assert len(trained) == 3
+    assert len(trained) == 2
     assert all(nx.has_path(recording.graph, value, backward) for value in trained)
     assert recording.why_no_gradient("first") is None

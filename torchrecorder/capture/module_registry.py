@@ -219,7 +219,7 @@ class ModuleRegistry:
             path = next(below, None) or self._moved(path, prefix, around)
         if not path.startswith(prefix):
             same = len(os.path.commonprefix([path.split("."), parent.split(".")]))
-            return path, ".".join(path.split(".")[max(same - 1, 0):])
+            return path, ".".join(path.split(".")[max(same - 1, 0):]) or self.name
         return path, path.removeprefix(prefix) or self.name
 
     def _moved(self, path: str, prefix: str, around: ModuleId | None) -> str:

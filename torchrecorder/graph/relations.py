@@ -6,10 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from torchrecorder.events import (
-    NO_STORAGE, STORED, FunctionCall, FunctionId, GradId, OpId, OpKind, Role, ScopeId, Slot,
-    ValueId,
+    NO_STORAGE, STORED, FunctionCall, FunctionId, OpId, OpKind, Role, ScopeId, Slot, ValueId,
 )  # fmt: skip
-from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import BackwardRun, GradNode, Module, Op, Scope, Value
 
 
@@ -190,32 +188,3 @@ def trained_later(
     trained = {(value.names, value.storage) for value in values if value.id in reached}
     for key in trained & frozen.keys():
         yield frozen[key].id, frozen[key].replace(trainable=True)
-
-
-def reading_inside(
-    ops: Mapping[OpId, Op], values: Mapping[ValueId, Value], grads: Mapping[GradId, GradNode]
-) -> Iterator[tuple[OpId, Op]]:
-    """The operations on a tensor subclass without a gradient of its own, together with the tensors
-    inside it that autograd shows they read, such as the trained factors in a weight of LoRA."""
-    wrappers = {
-        value.id for value in values.values()
-        if value.kind not in ("Tensor", "Parameter") and not value.requires_grad
-    }
-    if not wrappers:
-        return
-    made = {value.grad: value.id for value in values.values() if value.grad is not None}
-    owned = grouped((grad.owner, grad) for grad in grads.values())
-    for op in ops.values():
-        around = [slot.name for slot in op.inputs if slot.value in wrappers]
-        nodes = owned.get(op.id, ()) if around else ()
-        edges = dict.fromkeys(edge for grad in nodes for edge in grad.next if edge is not None)
-        given = {slot.value for slot in op.inputs}
-        given_edges = {values[value].grad for value in given}
-        outer = [edge for edge in edges if grads[edge.grad].owner != op.id]
-        read = dict.fromkeys(
-            grads[edge.grad].variable or made.get(edge) for edge in outer if edge not in given_edges
-        )
-        inside = [value for value in read if value is not None and value not in given]
-        slots = (Slot(f"{around[0]}.{place}", value) for place, value in enumerate(inside))
-        if inside:
-            yield op.id, op.replace(inputs=(*op.inputs, *slots))

@@ -13,7 +13,7 @@ from torch.nn import Module
 
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells
-from torchrecorder.capture.tensors.describe import tensors_in
+from torchrecorder.capture.tensors.describe import tensors_in, trained_inside
 
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, range, type(Ellipsis))
 _NUMBERS = frozenset((int, bool, float, type(None)))
@@ -39,6 +39,7 @@ def sort_arguments(
             _sort(name, entry, tensors, plain)
         elif entry is not None:
             plain.append((name, repr(entry)))
+    tensors += trained_inside(tensors)
     if facts.higher_order:
         given = {id(tensor) for _, tensor in tensors}
         tensors += [item for item in closed_over(args) if id(item[1]) not in given]

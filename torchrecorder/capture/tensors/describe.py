@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
@@ -93,18 +93,31 @@ def memory_owner(tensor: Tensor) -> Tensor:
         inner = inside(tensor)
         if not inner:
             break
-        tensor = inner[0]
+        tensor = next(iter(inner.values()))
     return tensor
 
 
-def inside(wrapper: Any) -> list[Tensor]:
-    """The tensors inside a wrapper subclass."""
+def inside(wrapper: Any) -> dict[str, Tensor]:
+    """The tensors inside a wrapper subclass, by attribute."""
     try:
         names, _ = wrapper.__tensor_flatten__()
-        parts = [getattr(wrapper, name, None) for name in names]
+        parts = {name: getattr(wrapper, name, None) for name in names}
     except Exception:  # the user's own code
-        return []
-    return [part for part in parts if isinstance(part, Tensor)]
+        return {}
+    return {name: part for name, part in parts.items() if isinstance(part, Tensor)}
+
+
+def trained_inside(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+    """The tensors with a gradient inside wrapper subclasses without one, such as the factors in a
+    weight of LoRA: the function of the subclass, which is not recorded inside, may read them."""
+    return [
+        (f"{name}.{attribute}", part)
+        for name, tensor in tensors
+        if type(tensor) not in PLAIN_TENSOR_TYPES
+        and hasattr(type(tensor), "__tensor_flatten__") and not tensor.requires_grad
+        for attribute, part in inside(tensor).items()
+        if part.requires_grad
+    ]
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:

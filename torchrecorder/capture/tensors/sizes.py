@@ -37,10 +37,10 @@ def bytes_of(tensor: Tensor, elements: int) -> int:
     if parts is not None:
         with without_dispatch_modes():
             return sum([getattr(tensor, part)().nbytes for part in parts])
-    inner = list[Tensor]()
+    inner = dict[str, Tensor]()
     if type(tensor) not in PLAIN_TENSOR_TYPES and hasattr(type(tensor), "__tensor_flatten__"):
-        inner = [] if tensor.is_nested or is_dtensor(tensor) else inside(tensor)
-    found = [bytes_of(part, elements_of(part, shape_of(part))) for part in inner]
+        inner = {} if tensor.is_nested or is_dtensor(tensor) else inside(tensor)
+    found = [bytes_of(part, elements_of(part, shape_of(part))) for part in inner.values()]
     return sum(found) if found else elements * dtype_facts(tensor.dtype)[1]
 
 
