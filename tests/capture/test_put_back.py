@@ -121,6 +121,14 @@ def test_gradients_of_buffers_and_attributes_are_put_back():
     assert own.grad is given and given.tolist() == [3.0, 3.0]
 
 
+def test_an_attribute_that_is_no_leaf_after_the_run():
+    """It received a result in place: PyTorch warns of its ``grad``, which nothing has set."""
+    model = net(lambda self, x: self.plain.copy_(self.inner(x)), inner=nn.Linear(2, 2))
+    model.plain = torch.zeros(1, 2)
+    torchrecorder.record(model, torch.ones(1, 2))
+    assert not model.plain.is_leaf
+
+
 def test_generators_of_modules_are_put_back():
     """Those that a module has as attributes; also if the model raises."""
 
