@@ -139,6 +139,9 @@ def test_render_network_measures_what_it_shows(tmp_path: Path) -> None:
         ({"depth": "two"}, "depth must be a whole number"),
         ({"format": "pdf"}, "unknown option 'format'; did you mean 'fmt'"),
         ({"annotation": "flops"}, "'annotation': only .explorer-data.json files have it. Known "),
+        ({"expand": True}, "unknown option 'expand'; depth= opens levels of modules"),
+        ({"spread": 2}, "unknown option 'spread'. Known options"),  # and not ``pad``
+        ({"nodsep": 2}, "unknown option 'nodsep'; did you mean 'nodesep'"),
         ({"input_shape": (1, 4)}, "unknown option 'input_shape'; did you mean 'input_shapes'"),
         ({"path": "model.svg"}, "filename='model.svg' names the file"),
         ({"fmt": "jpg"}, "did you mean '.png'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
@@ -119,6 +120,7 @@ def _only(options: Mapping[str, Any], names: Mapping[str, Any] | set[str]) -> di
 
 _INSTEAD = {
     "backward": "; view='backward' draws the backward pass.",
+    "expand": "; depth= opens levels of modules, and closed= keeps some closed.",
     "format": "; the suffix of the path sets the format.",
 }
 """What to write in place of names that are options elsewhere."""
@@ -130,5 +132,6 @@ def _unknown(name: str, known: set[str], also: set[str]) -> str:
     if others:
         return f"unknown option {name!r}: only {', '.join(others)} files have it. {names}"
     instead = None if guess(name, sorted(also)) else _INSTEAD.get(name)
-    close = instead or guess(name, sorted({*known, *also, *OLD_NAMES, *_ATTRIBUTES}))
+    graphviz = get_close_matches(name, sorted(_ATTRIBUTES), 1, 0.75)  # many are short
+    close = instead or guess(name, sorted({*known, *also, *OLD_NAMES, *graphviz}))
     return f"unknown option {name!r}{close or '.'} {names}"

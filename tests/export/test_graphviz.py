@@ -236,6 +236,9 @@ def test_no_suffix():
     """A name without a suffix is an error, not a guess."""
     with pytest.raises(UnknownFormat, match="'g18' has no suffix, .* as in g18.svg"):
         by_suffix("g18")
+    for folder in (".", ".."):
+        with pytest.raises(UnknownFormat, match="the path has no file name; .* as in net.svg"):
+            by_suffix(Path(folder).name)
 
 
 def test_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):

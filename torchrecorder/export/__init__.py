@@ -52,6 +52,8 @@ def by_suffix(name: str) -> Exporter:
     suffix = Path(name).suffix
     close = (guess(suffix, exporters) if suffix else "") or "."
     wrong = f"no format is written as {suffix!r}"
-    if not suffix:
+    if not name.strip("."):
+        wrong = "the path has no file name; its suffix sets the format, as in net.svg or net.html"
+    elif not suffix:
         wrong = f"{name!r} has no suffix, which sets the format, as in {name}.svg or {name}.html"
     raise UnknownFormat(f"{wrong}{close} Known: {', '.join(exporters)}")

@@ -179,4 +179,6 @@ def _in_words(recording: RecordedRun, part: NamedPart) -> str:
         return f"{part.name}{owner}"
     if part.producer is not None and not part.names:
         return f"the result of {op_in_words(recording, part.producer)}"
-    return part.names[0] if part.names else part.role.value
+    reader = next(iter(recording.consumers.get(part.id, ())), None)
+    read = f", read by {op_in_words(recording, reader)}" if reader is not None else ""
+    return f"{part.names[0] if part.names else part.role.value} ({[*part.shape]}{read})"

@@ -215,5 +215,5 @@ def _same_bits(places: list[_BufferPlace], before: Tensor) -> bool:
 
 def _put_back_gradients(gradients: Sequence[tuple[Tensor, Tensor | None]]) -> None:
     for tensor, gradient in gradients:
-        if tensor.is_leaf and tensor.grad is not gradient:
+        if (tensor.is_leaf or tensor.retains_grad) and tensor.grad is not gradient:
             tensor.grad = gradient
