@@ -91,7 +91,8 @@ class _Trained:
     """The trainable parameters of a recording, or of one *lane*, by name.
 
     Attributes:
-        paths: The path of the module of each; of a parameter of no module, its name.
+        paths: The path of the module of each; of a parameter of no module or of the model itself,
+            its name.
         model: The class of the recorded model.
         of_model: The parameters of this model.
     """
@@ -100,7 +101,7 @@ class _Trained:
         owners = ParameterOwners(recording)
         rows = [row for row in recording.values.values() if row.trainable and row.names]
         self.paths = {
-            name: _path(name) if row.id not in owners.loose else [name]
+            name: row.id not in owners.loose and _path(name) or [name]
             for row in rows for name in [row.names[0].removeprefix(lane)]
         }
         path, modules = lane.removesuffix("."), recording.modules.values()
@@ -111,8 +112,8 @@ class _Trained:
 
 
 def _path(name: str) -> list[str]:
-    """The path of the module of a weight; of one of the model itself, its name."""
-    return name.split(".")[:-1] or [name]
+    """The path of the module of a weight."""
+    return name.split(".")[:-1]
 
 
 def _lane(recording: RecordedRun, step: Scope) -> str:
@@ -160,6 +161,8 @@ def _modules(names: Set[str], trained: _Trained) -> tuple[str, ...]:
     whole = (trained.model,) if trained.of_model and trained.of_model <= names else ()
     others = names - trained.of_model if whole else names
     paths = [trained.paths.get(name, _path(name)) for name in sorted(others)]
+    if not all(paths):  # the gradient of a tensor without a name
+        return ()
     path = [level[0] for level in takewhile(lambda level: len(set(level)) == 1, zip(*paths))]
     if not path:
         return whole + tuple(dict.fromkeys(first for first, *_ in paths))
