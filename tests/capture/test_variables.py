@@ -243,7 +243,7 @@ def test_state_of_an_optimizer_is_not_called_after_its_variable():
 
     step()
     recording = torchrecorder.record(step)
-    assert "weight" in names(recording, "constant")
+    assert "weight" in names(recording, "parameter")
     assert not any("optimizer" in name for value in recording.values.values()
                    for name in value.names)
 
