@@ -131,6 +131,20 @@ def test_a_trained_tensor_of_no_module_has_its_name(tmp_path: Path) -> None:
     assert "carried over: gradients, weights" in figure
 
 
+def test_a_tensor_without_a_name_is_not_named_by_its_operation() -> None:
+    """Its gradient has the name of the op that made it, which says nothing of what is trained."""
+    net = nn.Linear(4, 2)
+    with torchrecorder.Recorder(net) as recorder:
+        masks = [nn.Parameter(torch.rand(3, 4))]
+        optimizers = [torch.optim.Adam(net.parameters()), torch.optim.Adam(masks)]
+        net(torch.rand(3, 4) * next(iter(masks))).sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    recording = recorder.recording
+    assert ("alias.grad",) in {value.names for value in recording.values.values()}
+    assert captions(recording) == ["for Linear"]
+
+
 def test_figures_and_tables_name_the_module(tmp_path: Path) -> None:
     net = Net()
     recording = trained(net, net.body.parameters(), net.head.parameters())
