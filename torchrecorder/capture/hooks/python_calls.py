@@ -17,6 +17,7 @@ from torchrecorder.capture.hooks.frame_marks import GENERATOR_FLAGS, OUTSIDE, Fr
 from torchrecorder.capture.hooks.source import Region, Sources, first_local
 from torchrecorder.capture.internals.access import get_frame
 from torchrecorder.capture.modes.call_site import is_call_site
+from torchrecorder.capture.modes.python_functions import unwrapped
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import (
     OF_CLASS, FunctionCall, FunctionId, OpId, ScopeId, ScopeKind, SourceLine,
@@ -257,7 +258,7 @@ def _name_for(frame: FrameType, name: str) -> str:
         return name
     called: Any = first_local(frame)
     own: Any = getattr(type(called), method, None)
-    if getattr(inspect.unwrap(own), "__code__", None) is not frame.f_code:
+    if getattr(unwrapped(own), "__code__", None) is not frame.f_code:
         return name
     cls = called if issubclass(type(called), type) else type(called)
     return f"{cls.__qualname__}.{method}"
