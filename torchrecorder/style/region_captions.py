@@ -82,8 +82,10 @@ def modules_of_optimizers(recording: RecordedRun) -> Mapping[ScopeId, str]:
             lane = _lane(recording, scope)
             lanes.setdefault(lane, {})[scope.id] = _weights(recording, scope, lane)
     found: dict[ScopeId, str] = {}
+    owners = ParameterOwners(recording)
     for lane, weights in lanes.items():
-        found |= _for_modules(weights, _Trained(recording, lane))
+        if len({*weights.values()}) > 1:
+            found |= _for_modules(weights, _Trained(recording, owners, lane))
     return found
 
 
@@ -97,8 +99,7 @@ class _Trained:
         of_model: The parameters of this model.
     """
 
-    def __init__(self, recording: RecordedRun, lane: str) -> None:
-        owners = ParameterOwners(recording)
+    def __init__(self, recording: RecordedRun, owners: ParameterOwners, lane: str) -> None:
         rows = [row for row in recording.values.values() if row.trainable and row.names]
         self.paths = {
             name: row.id not in owners.loose and _path(name) or [name]

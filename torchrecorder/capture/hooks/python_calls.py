@@ -216,7 +216,9 @@ class PythonCalls:
             caller = frames[place + 1] if place + 1 < len(frames) else None
             source = self.sources.line_of(caller) if caller is not None else None
             scope = self._scope(place, regions)
-            function = function._replace(name=_name_for(frame, function.name))
+            name = _name_for(frame, function.name)
+            if name != function.name:
+                function = function._replace(name=name)
             running = PythonCall(self.tape.next_function(), parent, scope, function, source)
             running.is_unsure = self._last_in(frame) is _UNSURE
             self.found.append(running)

@@ -89,19 +89,18 @@ def innermost(tensor: Tensor) -> Tensor:
 
 def memory_owner(tensor: Tensor) -> Tensor:
     """The tensor with a storage: *tensor*, or the one inside a wrapper subclass (DTensor)."""
-    while type(tensor) not in PLAIN_TENSOR_TYPES and hasattr(type(tensor), "__tensor_flatten__"):
-        inner = inside(tensor)
-        if not inner:
-            break
+    while type(tensor) not in PLAIN_TENSOR_TYPES and (inner := inside(tensor)):
         tensor = next(iter(inner.values()))
     return tensor
 
 
-def inside(wrapper: Any) -> dict[str, Tensor]:
-    """The tensors inside a wrapper subclass, by attribute."""
+def inside(tensor: Any) -> dict[str, Tensor]:
+    """The tensors inside *tensor*, by attribute, if it is a wrapper subclass."""
+    if not hasattr(type(tensor), "__tensor_flatten__"):
+        return {}
     try:
-        names, _ = wrapper.__tensor_flatten__()
-        parts = {name: getattr(wrapper, name, None) for name in names}
+        names, _ = tensor.__tensor_flatten__()
+        parts = {name: getattr(tensor, name, None) for name in names}
     except Exception:  # the user's own code
         return {}
     return {name: part for name, part in parts.items() if isinstance(part, Tensor)}
@@ -113,8 +112,7 @@ def trained_inside(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Ten
     return [
         (f"{name}.{attribute}", part)
         for name, tensor in tensors
-        if type(tensor) not in PLAIN_TENSOR_TYPES
-        and hasattr(type(tensor), "__tensor_flatten__") and not tensor.requires_grad
+        if type(tensor) not in PLAIN_TENSOR_TYPES and not tensor.requires_grad
         for attribute, part in inside(tensor).items()
         if part.requires_grad
     ]
