@@ -196,6 +196,48 @@ def test_a_method_of_a_library_is_of_the_model_that_has_it():
     assert found == ["first", "second", "models.third", "program"]
 
 
+def critic_loss(critic, real, *, model=None, copy=None):
+    if copy is not None:
+        copy = copy[0]
+        copy(real)
+    return critic(real) if model is None else model.forward(real)
+
+
+class Loss:
+    def of(self, network, x):
+        return self.half(x, critic=network)
+
+    def half(self, x, critic):
+        return critic(x)
+
+
+def test_the_argument_of_a_function_has_the_name_that_its_caller_gives():
+    discriminator, other, owner = net(), net(), SimpleNamespace(small=net())
+    models, copied, given = [net()], net(), net()
+    pool = [net(), net()]
+    with Recorder() as recorder:
+        critic_loss(discriminator, X)
+        critic_loss(None, X, model=other)
+        Loss().of(owner.small, X)
+        Loss().half(X, models[0])
+        critic_loss(pool.pop(), X)  # has no name outside
+        critic_loss(given, X, copy=copied)  # assigned inside
+        critic_loss(*[pool.pop(), X])
+    assert paths(recorder) == [
+        "discriminator", "other", "small", "models.0", "critic", "copy", "given", "critic_1",
+    ]
+
+
+def test_a_function_that_began_before_the_recording_gives_the_names():
+    def step(model):
+        with Recorder() as recorder:
+            critic_loss(model, X)
+        return paths(recorder)
+
+    discriminator = net()
+    assert step(discriminator) == ["model"]
+
+
 def test_a_call_by_a_builtin_function_gives_no_name():
     first, second = net(), net()
     with Recorder() as recorder:

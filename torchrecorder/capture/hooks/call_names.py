@@ -8,11 +8,12 @@ import dis
 import itertools
 import linecache
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from torch.nn import Module
 
+from torchrecorder.capture.hooks.frame_marks import OUTSIDE, FrameMark
 from torchrecorder.capture.hooks.source import arguments
 from torchrecorder.capture.modes.python_functions import (
     caller_of_own_call, has_own_call, runs_hooks,
@@ -76,14 +77,50 @@ def called_name(frame: FrameType) -> str | None:
     """The name of the variable, attribute or item that *frame* calls, or whose ``forward`` it
     calls, from its source.
 
-    None if the source is unknown, or if another expression is called, such as ``make()(x)``. The
-    variables of the frame are not read, because Python would keep their values alive.
+    None if the source is unknown, or if another expression is called, such as ``make()(x)``. A
+    parameter of a function has the name of the argument that its caller gives. The variables of
+    the frame are not read, because Python would keep their values alive.
     """
     call = expression_at(frame)
     called = call.func if isinstance(call, ast.Call) else None
     if isinstance(called, ast.Attribute) and called.attr in _CALLS:
         called = called.value
-    return _last_name(called)
+    return _name_outside(called, frame)
+
+
+def _name_outside(node: ast.AST | None, frame: FrameType) -> str | None:
+    """The name of *node* in the outermost function of the recording that passes it on to *frame*
+    as an argument."""
+    if isinstance(node, ast.Name) and frame.f_back is not None and not _began_before(frame):
+        given = _argument(frame, node.id)
+        if given is not None and (name := _name_outside(given, frame.f_back)):
+            return name
+    return _last_name(node)
+
+
+def _began_before(frame: FrameType) -> bool:
+    mark = frame.f_trace
+    return type(mark) is FrameMark and any(fact is OUTSIDE for fact in mark.values())
+
+
+def _argument(frame: FrameType, name: str) -> ast.expr | None:
+    """What the caller of *frame* gives for the parameter *name*; None if it is not known."""
+    code = frame.f_code
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    call = expression_at(frame.f_back) if frame.f_back is not None else None
+    if name not in parameters or not isinstance(call, ast.Call) or _assigns(code, name):
+        return None
+    by_name = {keyword.arg: keyword.value for keyword in call.keywords}
+    if None in by_name or any(isinstance(arg, ast.Starred) for arg in call.args):
+        return None
+    place = parameters.index(name) - (code.co_varnames[:1] == ("self",))
+    return by_name.get(name) or (call.args[place] if 0 <= place < len(call.args) else None)
+
+
+def _assigns(code: CodeType, name: str) -> bool:
+    """Whether the function assigns to its variable *name*."""
+    stores = (each.argval for each in dis.get_instructions(code) if "STORE" in each.opname)
+    return any(name == stored or type(stored) is tuple and name in stored for stored in stores)
 
 
 def _last_name(node: ast.AST | None) -> str | None:
