@@ -11,6 +11,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import is_alias
 from torchrecorder.graph.structural_hash import BACKWARD
 from torchrecorder.style.figure import Look, Text
+from torchrecorder.views.effects import lasting
 from torchrecorder.views.quiet_ops import is_copy, is_identity
 from torchrecorder.views.view import Box, BoxKind, View
 
@@ -27,26 +28,15 @@ def unread(view: View) -> Mapping[str, str]:
     ran again in a backward pass. The result of a hook is ``"kept as weight.grad"``, or `GRADIENT`
     if the backward pass continues with it. Boxes that lead only to unread boxes have `DEAD_END`.
 
-    Ops with side effects (in-place writes, communication, no outputs, failures) are excluded, and
-    so are ops that compute the new value of a buffer, and those that only the first of two compared
-    runs has.
+    Boxes with an op that has an effect are excluded, see `lasting`.
     """
     if view.backward:
         return {}
     read = {arrow.tail for arrow in view.arrows}
     if not any(box.id not in read and box.kind in _READABLE for box in view.boxes.values()):
         return {}
-    recording = view.recording
-    kept = {*recording.stored, *(slot.value for slot in recording.outputs)}
-    calls = {run.op for run in recording.backward_runs}
-    lasting = frozenset[str](
-        op.id for op in recording.ops.values()
-        if op.writes or not (op.outputs or is_identity(op)) or op.id in calls
-        or op.id in recording.former  # another op is read instead
-        or not kept.isdisjoint(op.outputs)
-    ) | {sent.scope for sent in recording.communications if sent.scope and sent.op is None}
-    lasting |= recording.failed
-    boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, lasting)]
+    effects = lasting(view.recording)
+    boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, effects)]
     drawn = {member for box in view.boxes.values() for member in box.members}
     found = {box.id: _readers(view, box, drawn) for box in boxes if box.id not in read}
     gone = {box for box, caption in found.items() if caption == NOT_READ}
@@ -60,13 +50,13 @@ def unread(view: View) -> Mapping[str, str]:
     return found
 
 
-def _may_be_idle(view: View, box: Box, lasting: frozenset[str]) -> bool:
-    """Whether *box* has no effect if no other box reads its results; *lasting* members have one."""
+def _may_be_idle(view: View, box: Box, effects: frozenset[str]) -> bool:
+    """Whether *box* has no effect if no other box reads its results; members in *effects* do."""
     if box.kind is BoxKind.INPUT:
         return True
     if box.kind not in _READABLE:
         return False
-    return bool(_ops_of(view, box)) and lasting.isdisjoint(box.members)
+    return bool(_ops_of(view, box)) and effects.isdisjoint(box.members)
 
 
 def _ops_of(view: View, box: Box) -> list[Op]:

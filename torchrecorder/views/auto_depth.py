@@ -11,6 +11,7 @@ from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.collapse import IsUndrawn
+from torchrecorder.views.effects import idle_calls
 from torchrecorder.views.quiet_ops import is_identity, is_reshape, returns_no_tensor
 from torchrecorder.views.view import Nesting
 from torchrecorder.views.training import is_sharding, training_steps
@@ -228,6 +229,7 @@ def choose(
         same = recording.scopes.keys() - changed
         beside |= same
         repeated |= {scope.id for scope in recording.scopes.values() if scope.parent in same}
+    beside |= idle_calls(recording) - changed
     closed = plain | beside
     if boxes_at(recording, quiet, closed, repeated)[-1] <= enough:
         return DepthChoice(deepest, closed)

@@ -1,0 +1,79 @@
+"""Effects: what operations do beside returning results, and calls that do nothing that is read."""
+
+from __future__ import annotations
+
+from torchrecorder.events import MODES, OpId, ScopeId, ScopeKind
+from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import is_alias, scopes_inside
+from torchrecorder.views.branches import MIN_SHARE, kind_of
+from torchrecorder.views.quiet_ops import is_identity
+
+PLAIN = (*MODES, ScopeKind.FUNCTION)
+"""The kinds of scopes that only group operations."""
+
+
+def lasting(recording: RecordedRun) -> frozenset[str]:
+    """The ops, and scopes that communicate, that have an effect if nothing reads their results:
+    they write in place, return no tensor, run a backward pass, communicate or fail, or compute an
+    output of the run or the new value of a buffer.
+
+    Ops that only the first of two compared runs has are included: another op is read instead.
+    """
+    kept = {*recording.stored, *(slot.value for slot in recording.outputs)}
+    calls = {run.op for run in recording.backward_runs}
+    found = frozenset[str](
+        op.id for op in recording.ops.values()
+        if op.writes or not (op.outputs or is_identity(op)) or op.id in calls
+        or op.id in recording.former
+        or not kept.isdisjoint(op.outputs)
+    ) | {sent.scope for sent in recording.communications if sent.scope and sent.op is None}
+    return found | recording.failed
+
+
+def idle_calls(recording: RecordedRun) -> frozenset[ScopeId]:
+    """Calls of functions, and regions such as ``no_grad``, that have no effect and compute nothing
+    that is read, such as a check of arguments. They are in a scope that does have an effect.
+
+    Those that call a module are left out, and so are all if together they are a large part of the
+    run. Calls of one function are alike: in the last iteration of a loop, nothing may read what
+    the other iterations pass on.
+    """
+    scopes = recording.scopes.values()
+    used = _used(recording) if any(scope.kind in PLAIN for scope in scopes) else ()
+    around = {outer for op in used for outer in (None, *recording.within(recording.ops[op].scope))}
+    busy = {_alike(recording, scope) for scope in scopes if scope.id in around}
+    found = frozenset(
+        scope.id for scope in scopes
+        if scope.kind in PLAIN and scope.parent in around
+        and _alike(recording, scope) not in busy
+        and all(recording.scopes[one].kind in PLAIN for one in scopes_inside(recording, [scope.id]))
+    )
+    inside = sum(not found.isdisjoint(recording.within(op.scope)) for op in recording.ops.values())
+    return found if inside < MIN_SHARE * len(recording.ops) else frozenset()
+
+
+def _alike(recording: RecordedRun, scope: Scope) -> object:
+    """A key that is equal for the calls of a function, or of a region at one line of code."""
+    line = None if scope.kind is ScopeKind.FUNCTION else scope.source
+    return kind_of(recording, scope.id), line
+
+
+def _used(recording: RecordedRun) -> frozenset[OpId]:
+    """The ops that have an effect, or whose results are read by such ops, directly or not."""
+    ops, values, effects = recording.ops, recording.values, lasting(recording)
+    given = {value for run in recording.backward_runs for value in run.replacements}
+    waiting = [
+        op for op in ops.values()
+        if op.id in effects or op.recompute or not effects.isdisjoint(recording.within(op.scope))
+        or is_alias(op) and values[op.outputs[0]].names  # kept, such as ``weight.grad``
+        or not given.isdisjoint(op.outputs)
+    ]
+    used = {op.id for op in waiting}
+    while waiting:
+        for slot in waiting.pop().inputs:
+            producer = values[slot.value].producer
+            if producer is not None and producer in ops and producer not in used:
+                used.add(producer)
+                waiting.append(ops[producer])
+    return frozenset(used)
