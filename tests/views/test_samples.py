@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset
 
 from tests.views.test_data_loaders import Net, counts
 from torchrecorder import Recorder
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import BoxKind
+from torchrecorder.views.view import BoxKind, View
 
 
 class Samples(Dataset[dict[str, torch.Tensor]]):
@@ -34,10 +34,12 @@ def epochs_of_samples() -> Recording:
     return two_passes(Samples(12), 4)
 
 
-def two_passes(samples: Samples, size: int) -> Recording:
+def two_passes(
+    samples: Dataset[dict[str, torch.Tensor]], size: int, shuffle: bool = True
+) -> Recording:
     """Two passes of training over the same samples, each in an order of its own."""
     torch.manual_seed(0)
-    net, loader = Net(), DataLoader(samples, batch_size=size, shuffle=True)
+    net, loader = Net(), DataLoader(samples, batch_size=size, shuffle=shuffle)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     with Recorder(net) as recorder:
         for _ in range(2):
@@ -76,6 +78,39 @@ def test_a_few_samples_keep_their_names(number: int) -> None:
     view = make_view(recorder.recording, ViewOptions(depth=1))
     found = [box.count for box in view.boxes.values() if box.kind is BoxKind.CONSTANT]
     assert sorted(found) == ([1] * 11 if number < 6 else [1, 6, 6])
+
+
+def constants(view: View) -> dict[tuple[str, ...], int]:
+    """The names of the constants, and how many tensors each box is."""
+    return {box.names: box.count for box in view.boxes.values() if box.kind is BoxKind.CONSTANT}
+
+
+def test_samples_of_datasets_in_a_dataset_are_one_box() -> None:
+    """As in a ``ConcatDataset``: they are deep inside, and have a name all the same."""
+    view = make_view(two_passes(ConcatDataset([Samples(6), Samples(6)]), 4))
+    parts = ("x", "label")
+    assert constants(view) == {(f"dataset.datasets.*.samples.*.{part}",): 12 for part in parts}
+    assert counts(view) == [6]
+
+
+class Columns(Dataset[dict[str, torch.Tensor]]):
+    """One tensor for each part of all samples."""
+
+    def __init__(self) -> None:
+        self.x, self.label = torch.rand(6, 4), torch.arange(6) % 3
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {"x": self.x[index], "label": self.label[index]}
+
+
+def test_batches_of_several_datasets_fold() -> None:
+    """Some are of the first dataset, some of the second, some of both."""
+    view = make_view(two_passes(ConcatDataset([Columns(), Columns()]), 4, shuffle=False))
+    assert constants(view) == {(f"dataset.datasets.*.{part}",): 2 for part in ("x", "label")}
+    assert counts(view) == [6]
 
 
 def test_the_samples_of_other_loops_stay_apart() -> None:

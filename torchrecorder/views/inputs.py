@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from string import digits
 
-from torchrecorder.events import OpId, ScopeKind, SourceLine, ValueId
+from torchrecorder.events import OpId, ScopeId, ScopeKind, SourceLine, ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
 MIN_GROUPED = 6
@@ -38,9 +38,10 @@ def group_inputs(view: View, apart: Collection[str] = ()) -> View:
 
 def group_samples(view: View) -> View:
     """Draw the samples that only data loaders read as one box for each of their parts, such as
-    ``dataset.*.labels``. Which batch a sample is in is a matter of chance. Samples of loops that
-    have none in common, such as training and validation, stay apart."""
-    recording, samples = view.recording, list[tuple[Box, str, frozenset[SourceLine | None]]]()
+    ``dataset.*.labels``. Which batch a sample is in is a matter of chance; a few of one batch are
+    clearer with their own names. Samples of loops that have none in common, such as training and
+    validation, stay apart."""
+    recording, samples = view.recording, list[tuple[Box, str, frozenset[ScopeId]]]()
     loaders = {s.id: s.source for s in recording.scopes.values() if s.kind is ScopeKind.DATA_LOADER}
     for box in view.boxes.values() if loaders else ():
         value = recording.values.get(ValueId(box.id))
@@ -49,19 +50,22 @@ def group_samples(view: View) -> View:
                        if scope in loaders] for op in recording.consumers.get(value.id, ())]
             name = ".".join("*" if part.isdigit() else part for part in value.names[0].split("."))
             if "*" in name and all(around):
-                lines = frozenset(loaders[scope] for scopes in around for scope in scopes)
-                samples.append((box, name.removesuffix(".*"), lines))
+                calls = frozenset(scope for scopes in around for scope in scopes)
+                samples.append((box, name.removesuffix(".*"), calls))
+    lines_of = {calls: frozenset(map(loaders.__getitem__, calls)) for *_, calls in samples}
     loops = list[frozenset[SourceLine | None]]()
-    for lines in dict.fromkeys(lines for *_, lines in samples):
+    for lines in dict.fromkeys(lines_of.values()):
         apart = [loop for loop in loops if loop.isdisjoint(lines)]
         loops = [*apart, lines.union(*(loop for loop in loops if loop not in apart))]
-    found: dict[tuple[str, Hashable], list[Box]] = {}
-    for box, name, lines in samples:
-        loop = next((loop for loop in loops if lines <= loop), lines)
+    found: dict[tuple[str, Hashable], dict[Box, frozenset[ScopeId]]] = {}
+    for box, name, calls in samples:
+        loop = next(loop for loop in loops if lines_of[calls] <= loop)
         place = box.cluster, recording.differences.get(box.id), loop
-        found.setdefault((name, place), []).append(box)
-    many = ((name, group) for (name, _), group in found.items() if len(group) >= MIN_GROUPED)
-    return _grouped(view, [*many])
+        found.setdefault((name, place), {})[box] = calls
+    return _grouped(view, [
+        (name, [*group]) for (name, _), group in found.items()
+        if len(group) >= MIN_GROUPED or len({*group.values()}) > 1
+    ])
 
 
 def _grouped(view: View, groups: Sequence[InputGroup]) -> View:

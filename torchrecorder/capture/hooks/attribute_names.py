@@ -18,7 +18,8 @@ from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import ModuleRegistry
 from torchrecorder.capture.module_tree import NamedModule, named_modules, tensor_dicts_of
 from torchrecorder.capture.tensors.argument_objects import (
-    MAX_ATTRIBUTE_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, attributes, every_place, places_in,
+    MAX_ATTRIBUTE_DEPTH, MAX_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, attributes, every_place,
+    places_in,
 )
 from torchrecorder.capture.tensors.entries import Entry, TensorNames
 from torchrecorder.events import Role, ScopeKind, SourceLine, ValueId
@@ -40,7 +41,8 @@ class AttributeNames(TensorNames):
         self.registry = registry
         self._left = _MAX_PLACES
         self._globals: Mapping[str, Any] = {}
-        self._models, self._dataset, self._moved = _Searched(), _Searched(), _Searched()
+        self._models, self._moved = _Searched(), _Searched()
+        self._dataset = _Searched(MAX_DEPTH)  # datasets may contain others
         self._optimizer: weakref.ref[Optimizer] | None = None
         self._state: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._begun = 0  # the number of events when the step began
@@ -290,7 +292,8 @@ def _role_of(tensor: Tensor) -> Role:
 class _Searched:
     """Paths in objects; the objects are searched again only if others are given."""
 
-    def __init__(self) -> None:
+    def __init__(self, deepest: int = MAX_VARIABLE_DEPTH) -> None:
+        self._deepest = deepest
         self._objects: dict[str, int] = {}
         self._places = ObjectPlaces([])
 
@@ -298,5 +301,6 @@ class _Searched:
         """The role and path of *tensor* in *objects*; without objects, in the previous ones."""
         now = {name: id(item) for name, item in objects.items()}
         if now and now != self._objects:
-            self._objects, self._places = now, ObjectPlaces([], [*objects.items()])
+            self._objects = now
+            self._places = ObjectPlaces([], [*objects.items()], self._deepest)
         return self._places.of(tensor)

@@ -28,7 +28,7 @@ from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of
 from torchrecorder.events import Role
 from torchrecorder.graph.recording import RecordedRun
 
-_MAX_DEPTH = 6
+MAX_DEPTH = 6
 _MAX_PLACES = 4000
 """The maximum depth and number of places of the search."""
 
@@ -53,9 +53,11 @@ Named = list[tuple[str, Any]]
 class ObjectPlaces:
     """Finds tensors and modules in the arguments and variables of the outermost call."""
 
-    def __init__(self, arguments: Named, variables: Named | None = None) -> None:
+    def __init__(
+        self, arguments: Named, variables: Named | None = None, deepest: int = MAX_VARIABLE_DEPTH
+    ) -> None:
         arguments = [item for item in arguments if not _is_a(item[1], Tensor)]
-        self._waiting = [(arguments, _MAX_DEPTH), (variables or [], MAX_VARIABLE_DEPTH)]
+        self._waiting = [(arguments, MAX_DEPTH), (variables or [], deepest)]
         self._models: list[tuple[str, weakref.ref[Module]]] = []
         self._found: dict[int, tuple[weakref.ref[Any], Role, str]] = {}
 
@@ -104,7 +106,7 @@ def tensors_in_objects(
     without = {id(tensor) for _, tensor in known}
     return [
         (name, found)
-        for name, found in places_in(arguments, _MAX_DEPTH)
+        for name, found in places_in(arguments, MAX_DEPTH)
         if isinstance(found, Tensor) and id(found) not in without
     ]
 
