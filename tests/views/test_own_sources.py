@@ -68,6 +68,24 @@ def test_a_chain_whose_links_read_inputs_of_their_own() -> None:
     }
 
 
+class OnParts(nn.Module):
+    """Layers on parts of the input, which are reshaped before all layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = [part.view(2, 4) for part in x.unbind(1)]
+        return torch.stack([layer(part) for layer, part in zip(self.layers, parts)])
+
+
+def test_layers_on_reshaped_results_of_one_operation() -> None:
+    """The reshapes fold with them, although they are few."""
+    found = counts(view_of(torchrecorder.record(OnParts(), (torch.ones(2, 4, 4),))))
+    assert found["view  ×4"] == found["layers.0 … layers.3: Linear  ×4"] == 4
+
+
 def test_a_loop_over_weights_that_another_loop_reads() -> None:
     """Operations whose inputs are not drawn repeat in their own loop only, not once more as the
     own inputs of a loop outside of their region."""

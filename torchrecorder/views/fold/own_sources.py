@@ -16,7 +16,7 @@ from torchrecorder.views.fold.blocks import (
     MIN_BOXES_SAVED, is_block, min_repeats, op_key, unit_of,
 )  # fmt: skip
 from torchrecorder.views.fold.sibling_index import SiblingIndex
-from torchrecorder.views.quiet_ops import is_part
+from torchrecorder.views.quiet_ops import is_part, is_reshape
 from torchrecorder.views.view import BoxKind
 
 GIVEN = (BoxKind.INPUT, BoxKind.CONSTANT)
@@ -53,14 +53,16 @@ class OwnSources:
 
     def _is_source(self, box: str) -> bool:
         """Whether *box* has no arrows into it (an input, a constant, a creation op), or only one
-        from a tensor of which it is a slice, such as a batch of the data."""
-        view = self.items.view
+        from a tensor of which it is a slice, such as a batch of the data, or from an operation of
+        which it reshapes one of several results."""
+        view, ops = self.items.view, self.items.view.recording.ops
         if view.boxes[box].kind is not BoxKind.OP:
             return view.boxes[box].kind in GIVEN
-        entering = self.items.entering.get(box, ())
-        return not entering or is_part(view.recording.ops[OpId(box)]) and all(
-            view.boxes[arrow.tail].kind in GIVEN for arrow in entering
-        )
+        tails = [arrow.tail for arrow in self.items.entering.get(box, ())]
+        op = ops[OpId(box)]
+        if tails and is_reshape(op):
+            return all(tail in ops and len(ops[OpId(tail)].outputs) > 1 for tail in tails)
+        return not tails or is_part(op) and all(view.boxes[tail].kind in GIVEN for tail in tails)
 
     def _form(self, box: str) -> Hashable:
         """The description of the operation or the tensors of *box*, with names without numbers."""
