@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import sys
 import threading
 from types import SimpleNamespace
@@ -99,6 +101,20 @@ def test_without_a_name():
         for key in nets:
             nets[key](X)
     assert paths(recorder) == ["Sequential", ""]
+
+
+@pytest.mark.parametrize("has_columns", [True, False])
+def test_code_without_columns(has_columns, monkeypatch):
+    """As in a program that is started with ``-X no_debug_ranges``: none of the names of a line."""
+    line = "kept.append(layer(X))"
+    tree = ast.parse(line)
+    for node in ast.walk(tree) if not has_columns else ():
+        if hasattr(node, "col_offset"):
+            node.col_offset = node.end_col_offset = -1
+    monkeypatch.setitem(linecache.cache, "line.py", (len(line), None, [line], "line.py"))
+    with Recorder() as recorder:
+        exec(compile(tree, "line.py", "exec"), {"kept": [], "layer": nn.Tanh(), "X": X})
+    assert paths(recorder) == ["layer" if has_columns else ""]
 
 
 def test_items_have_the_names_of_their_places():

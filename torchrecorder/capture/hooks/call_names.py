@@ -139,8 +139,8 @@ def expression_at(frame: FrameType) -> ast.AST | None:
     None if the source is unknown, and before Python 3.11, whose code objects have no columns.
     """
     positions: Callable[[], Iterator[Any]] = getattr(frame.f_code, "co_positions", lambda: iter(()))
-    place: Any = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
-    if place is None or None in place:
+    place: Any = next(itertools.islice(positions(), frame.f_lasti // 2, None), (None,))
+    if None in place:
         return None
     first, last, start, end = place
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1:last]
