@@ -156,3 +156,30 @@ def test_state_of_an_optimizer_whose_step_began_before() -> None:
     values = deferred.recording.values.values()
     constants = {name for value in values if value.role is Role.CONSTANT for name in value.names}
     assert {f"{weight}.exp_avg" for weight in ("weight", "bias")} <= constants
+
+
+class Pull(torch.optim.Optimizer):
+    """Pulls weights to an anchor, which it reads only."""
+
+    def __init__(self, weights: list[nn.Parameter]) -> None:
+        super().__init__(weights, {})
+        for weight in weights:
+            self.state[weight]["anchor"] = torch.zeros_like(weight)
+
+    def step(self, closure: Any) -> None:
+        closure()
+        with torch.no_grad():
+            for weight, state in self.state.items():
+                weight.lerp_(state["anchor"], 0.1)
+
+
+def test_state_that_such_a_step_reads() -> None:
+    """It has a name too, though the step makes no new state that could be named at its end."""
+    net = nn.Linear(4, 1)
+    optimizer = Pull([*net.parameters()])
+    with _deferred(net, 1) as deferred:
+        optimizer.step(lambda: _step(net))
+    assert deferred.recording is not None
+    ops = [op for op in deferred.recording.ops.values() if op.name == "lerp_"]
+    anchors = [deferred.recording.values[op.inputs[1].value] for op in ops]
+    assert [each.names for each in anchors] == [("weight.anchor",), ("bias.anchor",)]
