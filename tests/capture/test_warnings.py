@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import pytest
@@ -56,3 +57,6 @@ def test_a_traceback_shows_the_users_line_without_marks_in_it():
         torchrecorder.record(lambda x: x @ torch.ones(5, 5), torch.ones(2, 3))
     last = raised.traceback[-1]
     assert last.path.name == "test_warnings.py" and "torch.ones(5, 5)" in str(last.statement)
+    code, line = last.frame.code.raw, last.lineno + 1
+    if sys.version_info >= (3, 11):
+        assert {*code.co_positions()} == {(line, line, None, None)}
