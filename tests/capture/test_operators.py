@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder import record
+from torchrecorder.capture.modes.op_schema import facts_of
 
 
 @pytest.mark.parametrize(
@@ -132,3 +134,21 @@ def test_an_operator_whose_name_says_nothing_has_its_namespace() -> None:
     assert [op.qualname for op in ops][1:] == [
         "torch.ops.neuron_here.forward.default", "torch.ops.neuron_here.spike",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [torch.add, Tensor.add, torch.nn.functional.softmax])
+def test_functions_of_pytorch_are_looked_at_once(function: Any) -> None:
+    """For all runs: that takes longer than to record a call."""
+    assert facts_of(function) is facts_of(function)
+
+
+def test_functions_of_others_are_released() -> None:
+    """What is known of them is not kept with them after the run."""
+
+    def own(x: Tensor) -> Tensor:
+        return x
+
+    assert facts_of(own).name == "own"
+    ref = weakref.ref(own)
+    del own
+    assert ref() is None

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchrecorder.capture.internals import access, trials
+from torchrecorder.capture.internals.table import DEVICE_BEGINNING
 from torchrecorder.capture.internals.trials import Internal
 
 
@@ -333,3 +334,21 @@ def test_what_this_pytorch_has() -> None:
     assert not internal("torch.nn", works=False).present
     lacking = internal("torch.nn", "torch.no", "torch.nor")
     assert lacking.missing == ("torch.no", "torch.nor") and not lacking.present
+
+
+@pytest.mark.skipif(not DEVICE_BEGINNING.present, reason="not told by this version")
+def test_what_is_called_when_cuda_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: now if it has begun, else by PyTorch, unless that is after the block."""
+    begun, called, waiting = [False], list[str](), trials.find(DEVICE_BEGINNING.paths[0])
+    before = [*waiting]
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: begun[0])
+    with access.when_cuda_begins(lambda: called.append("outer")):
+        with access.when_cuda_begins(lambda: called.append("inner")):
+            pass
+        assert not called
+        for call, _ in waiting[len(before):]:  # as PyTorch does
+            call()
+    assert called == ["outer"] and waiting == before
+    begun[0] = True
+    with access.when_cuda_begins(lambda: called.append("now")):
+        assert called == ["outer", "now"] and waiting == before
