@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 
 import pytest
 import torch
@@ -343,6 +344,19 @@ def test_repeats_give_medians_of_the_same_run():
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(model[1].running_mean, mean)
     assert recording.run.notes == ()
+
+
+def test_repeats_have_times_of_the_timed_runs():
+    """Not of the one before them, nor of the one that is recorded."""
+    calls = []
+
+    def model(x):
+        calls.append(x)
+        if len(calls) in (1, 5):
+            time.sleep(0.2)
+        return x + 1
+
+    assert tr.record(model, torch.ones(2), repeat=3).run.seconds < 0.2 and len(calls) == 5
 
 
 @pytest.mark.parametrize("options", [{"repeat": 0}, {"repeat": 2.5}, {"warmup": -1}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -193,3 +194,16 @@ def test_what_cannot_be_followed_is_a_warning(monkeypatch: Any) -> None:
             monkeypatch.setattr(torch.linalg, "vector_norm", fail)
             optimizer.step()
     assert torch.equal(model.weight, before - 1)
+
+
+def test_a_step_after_the_block_is_not_followed() -> None:
+    """The numbers are those of the step in it."""
+    model = nn.Linear(2, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1)
+    with WeightProbe(model) as followed:
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    (weight,) = followed.weights.values()
+    before = replace(weight)
+    optimizer.step()
+    assert weight == before and weight.norm != pytest.approx(size(model.weight))
