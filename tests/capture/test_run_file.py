@@ -242,6 +242,20 @@ def test_one_of_two_recorders_gets_the_signal(tmp_path: Path, handled: list[int]
 
 
 @needs_signals
+def test_the_outer_recorder_gets_the_signal_after_the_inner_has_ended(
+    tmp_path: Path, handled: list[int]
+) -> None:
+    """As it would without the inner one."""
+    outer = tmp_path / "outer.json"
+    with Recorder(save=outer):
+        with Recorder(save=tmp_path / "inner.json"):
+            X.exp()
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(lambda: handled)
+        assert outer.exists()
+
+
+@needs_signals
 def test_a_signal_while_the_run_ends(tmp_path: Path, handled: list[int]) -> None:
     """Is passed on after the whole run is saved: it would end the process before."""
     recording, path = torchrecorder.record(nn.Linear(2, 2), X), tmp_path / "run.json"

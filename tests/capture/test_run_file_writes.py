@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 import torchrecorder
@@ -131,3 +132,27 @@ def test_where_a_run_without_progress_is(tmp_path: Path) -> None:
     with Recorder(save=path, save_after=0.2):
         place = r"no progress for 0.2 s in sin\(\) at \S*test_run_file_writes.py:\d+"
         assert re.fullmatch(place, torch.sin(X.as_subclass(Long)))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_run_that_waits_for_a_communication(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file says for which, of those that have begun."""
+    path, found = tmp_path / "run.json", list[Any]()
+
+    def waits(*given: Any) -> None:
+        wait_until(path.exists)
+        found.append(torchrecorder.load(path))
+
+    monkeypatch.setattr(torch._C._distributed_c10d.Work, "wait", waits)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with Recorder(save=path, save_after=0.1):
+            works: Any = [dist.all_reduce(X.clone(), async_op=True) for _ in range(2)]
+            works[place].wait()
+    finally:
+        dist.destroy_process_group()
+    (recording,) = found
+    assert recording.run.failure.communication == place
+    assert len(recording.communications) == 2
