@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from torchrecorder.capture.probes import statistics
 from torchrecorder.capture.tensors import alias
 from tests.zoo.case import net
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -164,6 +165,25 @@ def test_an_exchange_that_fails_is_a_lost_fact(name, lost, monkeypatch):
         out = model(x)
     assert out.tolist() == [2.0, 2.0] and x.tolist() == [1.0, 1.0]
     assert recorder.recording.run.lost == lost
+
+
+def test_after_a_failed_exchange_there_are_no_others(monkeypatch):
+    """Nor after another instrument has failed too."""
+
+    def fails(*args):
+        raise RuntimeError
+
+    def function(same, x):
+        told_apart = [same(x) is not x]
+        for home, name in ((alias, "_own"), (statistics, "numbers")):
+            with monkeypatch.context() as patch:
+                patch.setattr(home, name, fails)
+                same(x).add(1)
+            told_apart.append(same(x) is not x)
+        return told_apart
+
+    with pytest.warns(UserWarning, match="RuntimeError"), tr.Recorder(stats=True):
+        assert Calls(function)(torch.zeros(2)) == [True, False, False]
 
 
 def test_gradients_pass_through():
