@@ -14,7 +14,8 @@ import torchrecorder
 from tests.stepped import events, stepped
 from torchrecorder.build import build
 from torchrecorder.events import (
-    GradId, GradNodeMade, Measured, OpId, OpKind, Role, ScopeLeft, Statistics, ValueId,
+    FunctionCall, FunctionId, GradId, GradNodeMade, Measured, OpId, OpKind, Role, ScopeId,
+    ScopeLeft, Statistics, ValueId,
 )
 from torchrecorder.export import EXPORTERS
 from torchrecorder.graph.consistency import problems
@@ -80,6 +81,18 @@ def test_an_unrecorded_scope_is_left_out() -> None:
     recording = _without(lambda each: isinstance(each, Scope) and each.id == "s1")
     assert recording.ops["o0"].scope is recording.grad_nodes["g1"].scope is None
     assert recording.modules["m1"].calls == ()
+
+
+@pytest.mark.parametrize(("around", "scope"), [("s0", "s0"), ("gone", None)])
+def test_a_function_has_what_was_recorded_in_it(around: str, scope: str | None) -> None:
+    """Without ops and calls that are unknown; in an unknown one it lies at the top."""
+    ops, scopes = (OpId("gone"), OpId("o0")), (ScopeId("s2"), ScopeId("gone"))
+    given = FunctionId("f0"), None, ScopeId(around), "helper", "a.py", 1, None, ops, scopes
+    told = events()
+    recording = build([*told[:-1], FunctionCall(*given), told[-1]], Recording)
+    (call,) = recording.function_calls.values()
+    assert (call.scope, call.ops, call.scopes) == (scope, ("o0",), ("s2",))
+    assert list(problems(recording)) == []
 
 
 def test_an_unrecorded_grad_node_is_added() -> None:

@@ -147,6 +147,7 @@ class _TableBuilder:
     def _function(self, event: FunctionCall) -> None:
         """Add a call with those of its ops and scopes that were recorded."""
         self.calls[event.id] = event._replace(
+            scope=event.scope if event.scope in self.scopes else None,
             ops=tuple([op for op in event.ops if op in self.ops]),
             scopes=tuple([scope for scope in event.scopes if scope in self.scopes]),
         )
