@@ -115,3 +115,13 @@ def test_a_call_that_is_computed_again_is_where_the_run_is() -> None:
     with torchrecorder.Recorder(model) as recorder:
         model(torch.ones(2, requires_grad=True)).sum().backward()
     assert seen == [("Net", "inner"), ("inner",)]
+
+
+def test_a_graph_of_gradients_may_be_asked_for_by_position() -> None:
+    """As by name."""
+    with torchrecorder.Recorder() as recorder:
+        x = torch.ones(3, requires_grad=True)
+        for create_graph in (False, True):
+            torch.autograd.grad(x.exp(), x, torch.ones(3), None, create_graph)
+        torch.autograd.grad(x.exp(), x, torch.ones(3))
+    assert [run.create_graph for run in recorder.recording.backward_runs] == [False, True, False]

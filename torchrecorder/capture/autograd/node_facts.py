@@ -50,11 +50,6 @@ def op_name(node: str) -> str:
     return next((name for name in names if hasattr(torch.ops.aten, name)), names[0])
 
 
-def creates_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The argument ``create_graph`` of ``backward()`` or ``grad()``."""
-    return kwargs.get("create_graph", args[3] if len(args) > 3 else False)
-
-
 def roots(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """The nodes of the tensors at which the backward pass starts."""
     return nodes_of(args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ())))

@@ -34,7 +34,7 @@ from torchrecorder.capture.hooks.cleared_gradients import HookedLeaves
 from torchrecorder.capture.hooks.failing_node import (
     EngineCall, NextNode, failed_call, home, node_of_check,
 )  # fmt: skip
-from torchrecorder.capture.autograd.node_facts import behind, creates_graph, roots, wanted
+from torchrecorder.capture.autograd.node_facts import behind, roots, wanted
 from torchrecorder.capture.internals.access import (
     ACCUMULATION, DisableTorchFunction, current_node, next_node_number, takes_post_hook,
 )  # fmt: skip
@@ -70,8 +70,8 @@ class BackwardRuns:
 
         There are none inside a transformation of ``torch.func``, whose graph is behind wrappers.
         """
-        number, create_graph = next(self.tape.backward_runs), bool(creates_graph(args, kwargs))
-        run = RunningPass(self, number, op, create_graph)
+        number, create_graph = next(self.tape.backward_runs), kwargs.get("create_graph", False)
+        run = RunningPass(self, number, op, bool(create_graph))
         if nodes:
             run.graph = roots(args, kwargs), wanted(args, kwargs)
         self.running.append(run)
