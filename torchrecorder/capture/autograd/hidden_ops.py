@@ -141,9 +141,7 @@ class HiddenOps:
         returns its value."""
         nodes = self.nodes
         if isinstance(tensor.grad_fn, BackwardCFunction):
-            computed = self._computed_unseen(tensor, entry)
-            if computed is not None:
-                return computed
+            self._find_unseen(tensor, entry)
         edge = nodes.edge(tensor.grad_fn, tensor.output_nr, entry.producer, entry.scope)
         nodes.made.setdefault(edge, entry.value)
         nodes.values.record_again(tensor, entry, edge)
@@ -157,34 +155,32 @@ class HiddenOps:
             if tensor is not None and not nodes.knows(tensor):
                 nodes.values.read(tensor)
 
-    def _computed_unseen(self, tensor: Tensor, entry: Entry) -> ValueId | None:
-        """The value of *tensor* if unrecorded code of a custom function wrote it, in a hidden op.
-
-        None otherwise. If an op created *tensor* from a Python object, that op gets the inputs.
-        """
+    def _find_unseen(self, tensor: Tensor, entry: Entry) -> None:
+        """If unrecorded code of a custom function wrote *tensor*, write the hidden op, and set
+        *entry* to its result. If an op created *tensor* from a Python object, that op gets the
+        inputs."""
         nodes, node = self.nodes, tensor.grad_fn
         assert node is not None
         name = op_name(name_of(node))
         inside = last_inside(self.nodes.tape, name)
         following = nodes.following(node.next_functions) if inside is not None else None
         if inside is None or following is None:
-            return None
+            return
         self._claimed.add(inside.scope)
         given = [nodes.made[edge] for edge in following if edge in nodes.made]
         unseen = inside.unseen(entry.value, given, self._are_constants)
         if unseen is None:
-            return None
+            return
         for taker in unseen.taken_by:
             nodes.tape.write(taker.replace(inputs=_numbered(unseen.read)))
-        if unseen.taken_by:
-            return None
-        return self._written_unseen(tensor, entry.value, name, inside.scope, unseen.read)
+        if not unseen.taken_by:
+            self._write_unseen(tensor, entry.value, name, inside.scope, unseen.read)
 
-    def _written_unseen(
+    def _write_unseen(
         self, tensor: Tensor, before: ValueId, name: str, scope: ScopeId, read: list[ValueId]
-    ) -> ValueId:
-        """The value of *tensor* as a result of the one hidden op of a function; *before* it was
-        written."""
+    ) -> None:
+        """Write *tensor* as a result of the one hidden op of a function; *before*: its value until
+        then."""
         nodes, row = self.nodes, self._rows.get(scope)
         op = nodes.tape.next_op() if row is None else row.id
         value = nodes.values.add_value(tensor, op)
@@ -196,7 +192,6 @@ class HiddenOps:
             row = row.replace(inputs=inputs, outputs=(*row.outputs, value))
             nodes.tape.write(row)
         self._rows[scope] = row
-        return value
 
     def _are_constants(self, values: Collection[ValueId]) -> bool:
         if not values:
