@@ -67,6 +67,42 @@ def test_it_has_the_modules_of_the_model(dynamic, saved, tmp_path):
     assert [op.name for op in found.ops.values()] == ["linear", "relu", "linear", "mul"]
 
 
+def test_arguments_without_names_have_numbers():
+    """As in programs of older versions of PyTorch."""
+    program = exported()
+    program.module_call_graph[0].signature.forward_arg_names = None
+    assert [slot.name for slot in tr.record(program).inputs] == ["0", "scale"]
+
+
+class Twice(nn.Module):
+    """Calls a module in two ways."""
+
+    class Layer(nn.Module):
+        """A linear layer and any function."""
+
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x, function):
+            return function(self.fc(x))
+
+    def __init__(self):
+        super().__init__()
+        self.layer = Twice.Layer()
+
+    def forward(self, x):
+        return self.layer(self.layer(x, torch.sin), torch.cos)
+
+
+def test_another_call_of_a_module_has_its_class():
+    """PyTorch makes another module of it where it runs other operations."""
+    found = tr.record(torch.export.export(Twice(), (torch.ones(3, 4),)))
+    assert [each.cls for each in found.scopes.values()] == ["Twice", *("Layer", "Linear") * 2]
+    own, torchs = f"{__name__}.Twice", "torch.nn.modules.linear.Linear"
+    assert {each.qualname for each in found.modules.values()} == {own, f"{own}.Layer", torchs}
+
+
 def test_it_runs_on_inputs_of_ones_own():
     """As any model does; then nothing is fake."""
     program = exported(dynamic=True)

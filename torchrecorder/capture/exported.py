@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -68,8 +69,11 @@ class Exported(NamedTuple):
     def named(self, recording: Recording) -> Recording:
         """*recording* with the original classes of modules and the original names of arguments."""
 
+        def original(path: str, cls: str) -> str:
+            return self.classes.get(_of_module(path), cls)
+
         def renamed(path: str, cls: str) -> str:
-            return self.classes.get(path, cls).rpartition(".")[2]
+            return original(path, cls).rpartition(".")[2]
 
         scopes = {
             key: scope.replace(cls=renamed(scope.path, scope.cls)) if scope.module else scope
@@ -78,7 +82,7 @@ class Exported(NamedTuple):
         modules = {
             key: module.replace(
                 cls=renamed(module.names[0], module.cls),
-                qualname=self.classes.get(module.names[0], module.qualname),
+                qualname=original(module.names[0], module.qualname),
             )
             if module.names else module
             for key, module in recording.modules.items()
@@ -134,8 +138,13 @@ def _classes(program: Any) -> dict[str, str]:
     for node in program.graph.nodes:
         for path, cls in (node.meta.get("nn_module_stack") or {}).values():
             name = cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
-            found.setdefault(path.partition("@")[0], name)
+            found.setdefault(_of_module(path), name)
     return found
+
+
+def _of_module(path: str) -> str:
+    """``"body.fc"`` for ``"body@1.fc"``, as PyTorch calls what another call of ``body`` ran."""
+    return re.sub(r"@\d+", "", path)
 
 
 def _nested(program: Any) -> Any:
