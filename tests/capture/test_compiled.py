@@ -209,6 +209,30 @@ def test_several_calls_count_recompiles():
     assert first.guards is None or first.guards > 0
 
 
+class Looking(nn.Module):
+    """Breaks its graph, and looks at its input, for which no graph is made."""
+
+    def __init__(self, looks):
+        super().__init__()
+        self.looks, self.seen = looks, None
+
+    def forward(self, x):
+        """Run."""
+        x = x.sin()
+        torch._dynamo.graph_break()
+        if self.looks:
+            self.seen = x.shape
+            torch._dynamo.graph_break()
+        return x.cos()
+
+
+def test_guards_of_what_has_no_graph_are_not_those_of_the_graph_before():
+    """That has its own, as without what is compiled after it."""
+    found = [tr.record(Looking(looks), torch.ones(2), compiled=True) for looks in (False, True)]
+    plain, looking = (recording.compiled_graphs for recording in found)
+    assert len(plain) == len(looking) == 2 and plain[0].guards == looking[0].guards
+
+
 def test_nothing_is_left(capsys):
     """Not in the model, the compiler, its settings or the random state; outputs are eager ones."""
     model, x = branching()

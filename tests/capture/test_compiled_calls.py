@@ -7,6 +7,7 @@ import contextlib
 import pytest
 import torch
 from torch import nn
+from torch.overrides import BaseTorchFunctionMode
 
 import torchrecorder as tr
 from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
@@ -63,6 +64,14 @@ def test_modes_outside_of_the_block_are_entered_once():
             model(torch.ones(2, 4, device="cpu"))
         assert torch._C._len_torch_function_stack() == 1
     assert model.heard == [(torch.bfloat16, "meta", True)] * 2
+
+
+def test_modes_outside_of_the_block_leave_those_in_it():
+    """Each is entered where the call had it."""
+    model = Asking()
+    with BaseTorchFunctionMode(), tr.Recorder(model, compiled=True), torch.device("meta"):
+        model(torch.ones(2, 4, device="cpu"))
+    assert model.heard == [(torch.float32, "meta", True)] * 2
 
 
 def _compiled_in_place(net):
