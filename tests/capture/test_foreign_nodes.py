@@ -66,8 +66,13 @@ def test_recorded_edges_lead_to_nodes(recorded: Any, parent: Any, same: bool) ->
     assert nodes._leads(recorded, parent) is same
 
 
-def test_a_node_of_a_waiting_thread_shows_itself() -> None:
-    """By a number that is another node's here; nodes of this thread show no other."""
+@pytest.mark.parametrize(("function", "wanted"), [
+    (torch.cos, ["cos = cos?(ones)", "mul = mul(cos, sin)"]),
+    (torch.sin, ["sin2 = sin?(ones)", "mul = mul(sin2, sin)"]),
+])
+def test_a_node_of_a_waiting_thread_shows_itself(function: Any, wanted: list[str]) -> None:
+    """By a number that is another node's here, also of an equal operation; nodes of this thread
+    show no other."""
 
     def recorded(others: ThreadPoolExecutor) -> Any:
         with torchrecorder.Recorder() as recorder:
@@ -75,7 +80,7 @@ def test_a_node_of_a_waiting_thread_shows_itself() -> None:
             y = x.sin()
             number, other = y.grad_fn._sequence_nr(), x
             while other is x or other.grad_fn._sequence_nr() < number:
-                other = others.submit(x.cos).result()
+                other = others.submit(function, x).result()
             assert other.grad_fn._sequence_nr() == number
             nodes = walk_of(recorder).foreign_nodes
             own = nodes._shows_another(y.grad_fn), nodes._shows_another(y.exp().grad_fn)
@@ -87,7 +92,7 @@ def test_a_node_of_a_waiting_thread_shows_itself() -> None:
         others.submit(int).result()  # it starts before the recorder, and numbers nodes from nought
         recording = fresh.submit(recorded, others).result()
     assert structure(recording) == []
-    assert flow(recording).splitlines()[-2:] == ["cos = cos?(ones)", "mul = mul(cos, sin)"]
+    assert flow(recording).splitlines()[-2:] == wanted
 
 
 @pytest.mark.parametrize("doubled", [False, True])
