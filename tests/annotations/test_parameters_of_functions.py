@@ -51,6 +51,15 @@ def test_those_of_a_mode_in_the_module_that_has_them() -> None:
     assert recording.annotations["parameters"].total() == 36
 
 
+def test_an_op_alone_has_none() -> None:
+    """They are those of the function or mode that it ran in."""
+    for recorded in (Net().encode, Net()):
+        rows = torchrecorder.record(recorded, X).table(["parameters"], by="op")
+        assert [(row["type"], row["parameters"]) for row in rows] == [
+            ("linear", None), ("matmul", None),
+        ]
+
+
 def test_an_optimizer_has_none() -> None:
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
