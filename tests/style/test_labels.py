@@ -281,6 +281,7 @@ def test_numbers_show_what_they_are_for(op: str, name: str, said: str) -> None:
         (("data.6", "data.10", "data.9"), "data.6, 10, 9"),
         (("weights.0", "biases.0", "scales.0"), "weights.0 … scales.0"),
         (("a.weight", "b.bias", "c.weight"), "a.weight … c.weight"),
+        (("decoder_layers_new", "decoder_layers"), "decoder_layers_new … decoder_layers"),
     ],
 )
 def test_names_of_a_fold(siblings: tuple[str, ...], text: str) -> None:

@@ -151,8 +151,9 @@ def names(siblings: tuple[str, ...]) -> str:
         return f"{first}, {last}"
     if listed := _apart(siblings):
         return listed
-    stem = re.split(r"\d+$", last)[0]
-    short = last[len(stem):] if stem and first.startswith(stem) and len(last) > 12 else last
+    stem = last.rstrip("0123456789")
+    number = last[len(stem):]
+    short = number if number and first.startswith(stem) and len(last) > 12 else last
     return f"{first} … {short}"
 
 
