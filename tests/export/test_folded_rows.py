@@ -12,11 +12,12 @@ from hypothesis import given
 
 import torchrecorder
 from tests.figures import linear
+from tests.graph.test_consistency import changed
 from tests.test_properties import RUNS
 from tests.views.test_blocks import alternating, cell, loop
 from tests.views.test_fold import stack
 from tests.views.test_similar import stages
-from torchrecorder.events import ModuleId, ScopeKind
+from torchrecorder.events import ModuleId, ScopeKind, ValueId
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import every_row
 from torchrecorder.graph.nodes import Module
@@ -54,6 +55,25 @@ def test_ops_of_a_loop() -> None:
     """If ops are listed at all."""
     found = [title for depth, title in titles(loop(50, cell), ops=True) if depth == 1]
     assert found == ["getitem()  ×50", "add()  ×50", "tanh()  ×50"]
+
+
+def test_what_folds_across_modules_has_one_line() -> None:
+    """As in a figure, where it is in the first of them: here a mask for each of equal layers."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h, masks = run.input(), list[ValueId]()
+        for name in ("relu", "exp", "tanh"):
+            with run.scope(name, name.title()):
+                masks.append(run.op("ones"))
+                run.op(name, h)
+        for place, mask in enumerate(masks):
+            with run.scope(f"layers.{place}", "Layer"):
+                h = run.op("mul", linear(run, "fc", h), mask)
+    found = run.recording()
+    for op in [op for op in found.ops.values() if op.name == "ones"]:
+        found = changed(found, "ops", op.id, source=None)  # of one line
+    listed = titles(found, ops=True)
+    assert [title for _, title in listed if title.startswith("ones")] == ["ones()  ×3"]
 
 
 def test_loops_in_a_loop() -> None:

@@ -269,7 +269,8 @@ class FoldTree:
             if not self.rows.similar:
                 self._name_contents(first.id)
         self.groups += groups
-        for row in {id(row): row for group in groups for row in [self._row(group[0])]}.values():
+        rows = {id(row): row for group in groups for row in map(self._row, group)}
+        for row in rows.values():
             row[:] = [node for node in row if node.id not in self.counterparts]
 
     def _name_contents(self, item: str) -> None:
