@@ -132,7 +132,7 @@ class Ranks:
         check_one("n", n, whole_number(1))
         title = f"{self.name}: {ranks_text(self.ranks)} of {self.world}"
         if self.assumed:
-            run = sorted({*self.ranks} - {*self.assumed})
+            run = {*self.ranks} - {*self.assumed}
             title += f"; {ranks_text(run)} recorded, the others assumed to be equal"
         return encodable(summary(title, self.lanes, self.collectives, self.problems, n))
 

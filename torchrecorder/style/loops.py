@@ -69,11 +69,8 @@ def _argument(view: View, arrow: Arrow) -> str:
     head = recording.ops.get(OpId(arrow.head)) or recording.scopes.get(ScopeId(arrow.head))
     if head is None:
         return arrow.slot
-    inside = _in_round(view, arrow)
-    if not inside:
-        return arrow.slot
     values = {slot.value for slot in head.inputs if slot.name == arrow.slot} | {arrow.value}
-    for scope in reversed(inside):
+    for scope in reversed(_in_round(view, arrow)):
         names = [slot.name for slot in recording.scopes[scope].inputs if slot.value in values]
         if len(names) == 1 and not names[0].isdigit():
             return names[0]

@@ -116,7 +116,7 @@ class _Sequence:
         following = bisect_right(places, start)
         for place in places[following : following + _TRIES]:
             period = place - start
-            if period > MAX_PERIOD or place + period > len(self.codes):
+            if period > MAX_PERIOD:
                 return
             yield period
 
