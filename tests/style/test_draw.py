@@ -329,6 +329,7 @@ def test_colors() -> None:
     """Mixing, ink on fills, scales."""
     assert mix("#000000", "#ffffff", 0.5) == "#808080"
     assert ink("#ffffff") == "#1b1f24" and ink("#102040") == "#ffffff"
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)  # the largest there is
     assert scale(("#000000", "#ff0000", "#ffffff"), 0.5) == "#ff0000"
     assert scale(("#000000", "#ffffff"), 7.0) == "#ffffff"
 

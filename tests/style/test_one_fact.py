@@ -16,7 +16,7 @@ from tests.style.test_weights import with_frozen
 from tests.views.test_blocks import cell, loop
 from tests.views.test_similar import label, similar
 from torchrecorder.errors import DoesNotFit
-from torchrecorder.events import COMPILED_GRAPH, CompiledGraph, SourceLine
+from torchrecorder.events import COMPILED_GRAPH, CompiledGraph, ScopeKind, SourceLine
 from torchrecorder.export.explorer.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
@@ -311,6 +311,20 @@ def test_nothing_is_passed_on_where_operations_are_open(nodes: bool) -> None:
     figure = draw(make_view(run.recording(), ViewOptions(depth=9, grad_nodes=nodes)))
     (group,) = (group for group in figure.groups if group.count > 1)
     assert ("carried over: 2×4" in [text.text for text in group.label]) is not nodes
+
+
+def test_a_loop_passes_on_what_a_region_in_its_module_reads() -> None:
+    """The module around the region is what runs again."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input()
+        for _ in range(6):
+            with run.scope("cell", "Cell"):
+                with run.scope("no_grad", kind=ScopeKind.NO_GRAD):
+                    h = run.op("neg", h)
+                h = run.op("tanh", h)
+    (group,) = (group for group in figure_of(run.recording(), depth=9).groups if group.count > 1)
+    assert "carried over: 2×4" in [text.text for text in group.label]
 
 
 def biased() -> Recording:

@@ -110,6 +110,12 @@ def test_nodes_show_when_they_ran():
     assert said["g5"] == ["MulBackward0", "did not run", "double backward"]
 
 
+def test_tooltips_of_nodes_tell_the_gradients():
+    """What a node was given, and what it gave."""
+    shape = next(each for each in draw(backward_view(stepped())).shapes if each.id == "g4")
+    assert shape.tooltip.splitlines()[2:] == ["given: 2×4 float32", "gave: 2×4 float32"]
+
+
 def test_a_part_without_the_node_whose_pass_made_another():
     """The other node is still marked as one of a double backward."""
 

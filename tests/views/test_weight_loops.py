@@ -56,6 +56,22 @@ def test_copies_of_all_weights_are_one_loop() -> None:
     assert sent(view, "state_dict") == ["8 tensors"]
 
 
+def test_lines_out_of_a_loop_that_writes_weights_have_no_number_of_them() -> None:
+    """Each reader is given its own."""
+    net = made()
+
+    def program() -> None:
+        net(X)
+        with torch.no_grad():
+            for weight in net.parameters():
+                weight.mul_(0.9)
+        net(X)
+
+    view = view_of(recorded(net, program))
+    assert loops(view) == [(["mul_"], 8)]
+    assert sent(view, "mul_") == [""] * 4
+
+
 def test_buffers_are_copied_in_the_same_loop() -> None:
     net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
     kept = []
