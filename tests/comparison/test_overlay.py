@@ -263,6 +263,26 @@ def test_what_is_gone_stays_in_the_module_it_was_in() -> None:
     assert [found.recording.scopes[op.scope].name for op in gone] == ["inner"] * len(gone)
 
 
+def test_what_another_call_ran_that_only_repeats_forward_now() -> None:
+    """It is not drawn, as all that a checkpoint runs again is not."""
+    def called(again: bool) -> Recording:
+        run = Builder("Net")
+        with run.scope("Net"):
+            x = run.input()
+            with run.scope("part", "Part"):
+                run.op("add", x)
+            with run.scope("part", "Part", recompute=again):
+                y = run.op("add", x)
+                if not again:
+                    run.op("mul", y)
+        return run.recording()
+
+    found = laid(called(again=False), called(again=True)).recording
+    view = make_view(found, ViewOptions(depth=9))
+    view.check()
+    assert [found.ops[OpId(box)].name for box in view.boxes if box in found.ops] == ["add"]
+
+
 def test_a_removed_op_does_not_give_what_another_gives_now() -> None:
     """The module around both gives its result to the same reader."""
     merged = laid(result_of(deep=False), result_of(deep=True)).recording

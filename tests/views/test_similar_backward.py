@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from tests.figures import linear
 from torchrecorder.capture.record import record
-from torchrecorder.events import ScopeId
+from torchrecorder.events import GradId, ScopeId
+from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
@@ -22,6 +24,23 @@ def test_similar_blocks_of_a_backward_pass(width: int) -> None:
     view = make_view(recording, ViewOptions(view="backward", fold="similar", depth=9))
     view.check()
     assert [cluster.count for cluster in view.clusters.values()].count(3) == 1
+
+
+def test_grad_nodes_of_other_names_are_no_counterparts() -> None:
+    """Each is drawn, with how many of the blocks have it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input()
+        for place, name in enumerate(("relu", "tanh", "relu")):
+            with run.scope(f"layers.{place}", "Block"):
+                h = linear(run, "b", linear(run, "a", h))
+                h = run.op(name, h, grads=(name,))
+    recording = run.recording()
+    view = make_view(recording, ViewOptions(view="backward", fold="similar", depth=9))
+    view.check()
+    names = {recording.grad_nodes[GradId(box.id)].name: box for box in view.boxes.values()
+             if box.id in recording.grad_nodes}
+    assert names["relu"].share == (2, 3) and names["tanh"].share == (1, 3)
 
 
 class Halved(torch.autograd.Function):

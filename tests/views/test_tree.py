@@ -113,6 +113,18 @@ def test_places_come_after_what_is_around_them() -> None:
         assert place.parent < 0 or number < tree.ends[place.parent]
 
 
+def test_a_line_out_of_the_first_scope_leaves_it() -> None:
+    """Although nothing is before it, not even an input."""
+    run = Builder("run")
+    with run.scope("first", "Noise"):
+        h = run.op("rand")
+    with run.scope("second", "Part"):
+        run.op("relu", run.op("exp", h))
+    tree = tree_of(run.recording())
+    leaving = [tree.places[tree.lines[number][0]].id for number in tree.leaving]
+    assert tree.places[0].id == "s0" and leaving == ["o0", "o2"]
+
+
 def test_closed_scope_stands_for_what_is_hidden_in_it_too() -> None:
     """Parameters that are not drawn count in its box."""
     tree = tree_of(stack(3))

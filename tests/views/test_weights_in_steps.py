@@ -61,6 +61,18 @@ def test_steps_of_a_model_with_such_weights_are_one_cluster() -> None:
     assert not [arrow for arrow in view.arrows if arrow.head == weight.id]
 
 
+@pytest.mark.parametrize("depth", [1, 9])
+def test_steps_fold_where_weights_are_shown(depth: int) -> None:
+    """What the last step has written is beside it, as what the others write is in the next one."""
+    model = torch.nn.Linear(4, 3, bias=False)
+    recording = trained(model, torch.optim.SGD(model.parameters(), lr=0.1), 3)
+    view = make_view(recording, ViewOptions(depth=depth, parameters=True))
+    view.check()
+    assert sorted(cluster.count for cluster in view.clusters.values())[-1] == 3
+    *_, last = (box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER)
+    assert last.cluster is None
+
+
 class Classifier(torch.nn.Module):
     """Returns logits and scores, of one shape each."""
 

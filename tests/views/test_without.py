@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from tests.figures import name
+from tests.figures import boxes, name
 from tests.work import growth
 from torchrecorder.events import OpKind
 from torchrecorder.testing import Builder
@@ -195,3 +195,15 @@ def test_the_work_is_in_proportion_to_the_number_of_results() -> None:
         return lambda: without(view, [box])
 
     assert growth(step, 50) < 2.2
+
+
+def test_a_module_that_only_reshapes_its_weight_stays() -> None:
+    """Its operation and its weight are hidden, and it does not vanish with them."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("query", "Query"):
+            given = run.op("view", run.parameter("weight"))
+        run.op("add", x, given)
+    view = make_view(run.recording(), ViewOptions(depth=9, reshapes=False))
+    assert boxes(view) == ["x", "query", "add", "out:0"]
