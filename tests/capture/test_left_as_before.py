@@ -226,6 +226,29 @@ def test_assert_inert_notices(monkeypatch):
         assert_inert(make)
 
 
+def test_assert_inert_notices_what_is_kept(monkeypatch):
+    """A tensor that the collector would have freed, if nothing held it after recording."""
+    from torchrecorder.capture import recorder as module
+
+    held, leave = [], module.Recorder.__exit__
+
+    class Cyclic(nn.Module):
+        def forward(self, x):
+            circle = [x + 1]
+            circle.append(circle)
+            self.last = weakref.ref(circle[0])
+            return x * 2
+
+    def clumsy(self, *error):
+        leave(self, *error)
+        held.append(self._model.last())
+
+    monkeypatch.setattr(module.Recorder, "__exit__", clumsy)
+    said = r"in 1 way:\n  tensors left alive for good: 0 plainly"
+    with pytest.raises(AssertionError, match=said):
+        assert_inert(lambda: (Cyclic(), (torch.ones(2),), {}))
+
+
 @pytest.mark.parametrize("frozen", [False, True])
 def test_assert_inert_leaves_what_was_frozen(frozen):
     """Objects are frozen after it if some were before, and none are if none were."""

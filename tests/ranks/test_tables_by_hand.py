@@ -13,7 +13,9 @@ from tests.figures import network
 from tests.graph.test_consistency import blank, changed
 from tests.ranks.test_by_hand import ran, sent, sharded
 from tests.stepped import stepped
-from torchrecorder.events import ParameterPart, Role, ScopeKind, Shard, Slot
+from torchrecorder.events import (
+    GradSwitch, OpId, ParameterPart, Role, ScopeKind, Shard, Slot, ValueId,
+)
 from torchrecorder.graph.consistency import problems
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 from torchrecorder.recording import Recording
@@ -123,6 +125,16 @@ def test_backward_runs_of_all_ranks_are_numbered_on() -> None:
     assert whole.annotations["backward_time"].total() == 2 * 9.75
     by_rank = [whole.ops[run.op].index for run in whole.backward_runs]
     assert by_rank == sorted(by_rank)
+
+
+def test_weights_are_frozen_at_the_same_operations() -> None:
+    """Each in the lane of its rank."""
+    add = network().ops[OpId("o4")]
+    made = replace(network(), grad_switches=(GradSwitch(ValueId("v1"), False, add.index, None),))
+    other = changed(made, "ops", "o0", name="other")
+    whole = torchrecorder.merge([ran(0, whole=made), ran(1, whole=other)]).whole
+    frozen = [op.index for op in whole.ops.values() if op.name == add.name]
+    assert [item.position for item in whole.grad_switches] == frozen and len({*frozen}) == 2
 
 
 def test_several_messages_of_one_op_are_one_line() -> None:
