@@ -111,6 +111,24 @@ def test_a_block_that_moved_is_found_with_all_that_is_in_it() -> None:
         assert {(f"one.{name}", f"new.b.two.{name}") for name, _ in block} <= found
 
 
+def test_a_block_that_moved_is_the_same_with_an_operation_more() -> None:
+    """It has the path that it had; the container around it ran before, and no longer does."""
+    def run(container: bool, *ops: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.op("abs", builder.input("x"))
+            with builder.scope("body", "Sequential") if container else nullcontext():
+                with builder.scope("block" if container else "body.block", "Block"):
+                    for name in ops:
+                        x = builder.op(name, x)
+                x = builder.op("relu", x) if container else x
+            builder.op("exp", x)
+        return builder.recording()
+
+    found = lines(run(True, "sin", "cos"), run(False, "sin", "tan", "cos"))
+    assert [line for line in found if line.startswith("added")] == ["added body.block: tan"]
+
+
 def test_equal_layers_in_other_blocks_are_no_match() -> None:
     """Two models have layers of one size, each with other layers around it. They match where the
     whole block is there, or if each model has only one of the name."""
