@@ -76,6 +76,13 @@ def test_long_sequences() -> None:
     assert len(a) * len(b) > module.EXACT
 
 
+def test_elements_that_occur_once_are_aligned_first() -> None:
+    """Whatever occurs often may be anywhere: more of it before them does not shift the others."""
+    common = [name for number in range(60) for name in ("norm", "add", number)]
+    a, b = ["x", *common, "y"], ["z", *["norm", "add"] * 3, *common, "w"]
+    assert _valid(a, b) == len(common)
+
+
 def test_most_is_aligned_when_no_round_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Roughly, from all that is equal, not from the few elements that occur once."""
     a = ["x", *("ab" * 300), "once", *("cd" * 300), "y"]
