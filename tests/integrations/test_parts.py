@@ -135,6 +135,16 @@ def test_notices_reach_a_document_in_spite_of_filters() -> None:
     assert told == ["one", "other"]
 
 
+def test_other_warnings_about_a_document_are_shown_as_usual() -> None:
+    """A warning of the model is no notice of torchrecorder."""
+    notices_to = pytest.importorskip("torchrecorder.integrations.sphinx.node").notices_to
+    told: list[str] = []
+    with pytest.warns(DeprecationWarning, match="of the model") as shown, notices_to(told.append):
+        warnings.warn("of the model", DeprecationWarning, stacklevel=1)
+        warnings.warn("ours", Notice, stacklevel=1)
+    assert told == ["ours"] and len(shown) == 1
+
+
 def test_a_snapshot_shows_nothing_of_the_machine() -> None:
     """Nor of what was lost in the run that it is from."""
     recording = torchrecorder.record(nn.Linear(4, 2), torch.zeros(1, 4))
