@@ -103,6 +103,7 @@ def test_lines_that_can_come_straight_do() -> None:
         20.0 - PORT_MARGIN,
     ]
     assert slots([PORT_MARGIN - 20.5, 20.5 - PORT_MARGIN], 0.0, 40.0)[1] < 20.0 - PORT_MARGIN
+    assert slots([PORT_MARGIN - 21.0, 0.0], 0.0, 40.0)[0] > PORT_MARGIN - 20.0
 
 
 def test_lines_beside_one_that_comes_straight_come_straight_where_they_are_apart() -> None:
