@@ -125,7 +125,7 @@ class RecordedRun:
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
     run: RunFacts
-    live: LiveObjects | None = field(default=None, compare=False, repr=False)
+    live: LiveObjects | None = field(default=None, compare=False)
     backward_runs: tuple[BackwardRun, ...] = ()
     grad_runs: tuple[GradRun, ...] = ()
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -134,15 +134,15 @@ class RecordedRun:
     parameter_parts: tuple[ParameterPart, ...] = ()
     communications: tuple[Communication, ...] = ()
     allocations: tuple[Allocation, ...] = ()
-    kept: Kept = field(default_factory=Kept, compare=False, repr=False)
+    kept: Kept = field(default_factory=Kept, compare=False)
     compiled_graphs: tuple[CompiledGraph, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
     fused_kernels: tuple[FusedKernel, ...] = ()
     function_calls: Mapping[FunctionId, FunctionCall] = field(default_factory=dict)
     grad_switches: tuple[GradSwitch, ...] = ()
-    former: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    own_differences: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    quiet_differences: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    former: frozenset[str] = field(default=frozenset(), compare=False)
+    own_differences: Mapping[str, str] = field(default_factory=dict, compare=False)
+    quiet_differences: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
         """Make its tables read-only."""
