@@ -226,14 +226,14 @@ class BoxCaptions:
 
     def _main(self, placed: Sequence[NodeChange]) -> Iterator[NodeChange]:
         """The most important change of each node; none for nodes in a replaced module."""
-        seen, replaced = set[str](), set[ScopeId | None]()
+        seen, replaced = set[str](), set[str]()
         for node, change in placed:
             around = {outer for home in self._homes(node) for outer in self.both.within(home)}
             if node not in seen and replaced.isdisjoint(around):
                 yield node, change
             seen.add(node)
-            if change.kind is ChangeKind.REPLACED and node in self.both.scopes:
-                replaced.add(ScopeId(node))
+            if change.kind is ChangeKind.REPLACED:
+                replaced.add(node)
 
     def _inner(self, change: Change) -> Iterator[str]:
         """The text about a change for the box of a module around it."""
