@@ -183,21 +183,36 @@ def test_lines_of_mistakes(project):
     assert places[5][1] == "there is no file 'missing.json'"
 
 
-def test_the_rest_of_a_page_is_built(project):
-    """What cannot be made leaves a note in its place."""
+def converted(text):
+    """The HTML of a page, without a project."""
     import markdown
 
     from torchrecorder.integrations import mkdocs
 
     fence = {"name": "torchrecorder", "class": "", "format": mkdocs.figure}
     fence["validator"] = mkdocs.validate
-    page = markdown.markdown(
-        'Before.\n\n```torchrecorder nothing="<1>"\nno:model\n```\n\nAfter.',
+    return markdown.markdown(
+        text,
         extensions=["pymdownx.superfences"],
         extension_configs={"pymdownx.superfences": {"custom_fences": [fence]}},
     )
+
+
+def test_the_rest_of_a_page_is_built():
+    """What cannot be made leaves a note in its place."""
+    page = converted('Before.\n\n```torchrecorder nothing="<1>"\nno:model\n```\n\nAfter.')
     assert "Before." in page and "After." in page
     assert '<div class="admonition danger">' in page and "no option &#x27;nothing&#x27;" in page
+
+
+@pytest.mark.parametrize("source", ["", "no:model\n"])
+def test_a_block_that_is_not_closed_is_none(source, tmp_path, monkeypatch, caplog):
+    """Also at the end of the page, below one with the same text: mistakes are in that one."""
+    monkeypatch.chdir(tmp_path)
+    text = f"Before.\n\n```torchrecorder\n{source}```\n\n```torchrecorder\n{source}"
+    Path("page.md").write_text(text)
+    assert converted(text).count("could not be made") == 1
+    assert "page.md:4: torchrecorder:" in caplog.text
 
 
 def test_needs_no_sphinx():
