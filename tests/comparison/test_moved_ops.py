@@ -117,6 +117,13 @@ def test_another_module_around_the_same_ops_is_no_match() -> None:
     assert not [line for line in found if line.startswith("renamed")]
 
 
+def test_a_module_without_weights_in_another_place_is_another_one() -> None:
+    """If it has another name, too."""
+    inside: list[Part] = ["sin", "cos"]
+    found = lines(_run(("one:Act", inside), "exp"), _run("exp", ("two:Act", inside)))
+    assert {"removed one (Act) 2 ops", "added two (Act) 2 ops"} <= {*found}
+
+
 def test_ops_in_replaced_modules_are_not_moved() -> None:
     """What is in them is not listed."""
     before, after = _run(("a", ["sin"]), "exp"), _run("sin", ("a:B", ["cos"]), "exp")

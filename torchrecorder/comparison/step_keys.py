@@ -108,16 +108,16 @@ def _roughly(side: Side, step: Scope | Op) -> Hashable:
     return step.name if isinstance(step, Op) else (step.kind, step.cls, _unnumbered(step))
 
 
-def called(side: Side, step: Scope | Op) -> Hashable:
+def called(side: Side, scope: Scope) -> Hashable:
     """The name of an attribute, whatever its class; of all else, equal to nothing."""
-    numbered = isinstance(step, Op) or _unnumbered(step) != step.name
-    return (id(side), step.id) if numbered else (step.kind, step.name)
+    numbered = _unnumbered(scope) != scope.name
+    return (id(side), scope.id) if numbered else (scope.kind, scope.name)
 
 
-def weighted(side: Side, step: Scope | Op) -> Hashable:
+def weighted(side: Side, scope: Scope) -> Hashable:
     """The structure of a scope with weights, whatever its name; of all else, equal to nothing."""
-    found = side.skeletons[step.id] if isinstance(step, Scope) else None
-    return found.digest if found is not None and found.weights else (id(side), step.id)
+    found = side.skeletons[scope.id]
+    return found.digest if found.weights else (id(side), scope.id)
 
 
 def _placed(side: Side, step: Scope | Op) -> Hashable:
