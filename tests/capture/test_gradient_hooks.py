@@ -145,7 +145,8 @@ def test_gradient_that_a_hook_replaces_is_its_result():
     assert [maker(recording, op) for op in called(recording, "clamp")] == [first] * 4 + [second] * 4
 
 
-def test_gradient_that_is_returned_as_a_hook_made_it():
+@pytest.mark.parametrize("graph", [False, True])
+def test_gradient_that_is_returned_as_a_hook_made_it(graph):
     """What reads the result of `grad` reads that of the hook, or that of the pass."""
 
     def run(_):
@@ -153,7 +154,7 @@ def test_gradient_that_is_returned_as_a_hook_made_it():
             x = torch.ones(2, requires_grad=True)
             y = x.sin()
             y.register_hook(lambda g, by=factor: None if by is None else g * by)
-            torch.autograd.grad(y.exp().sum(), y)[0].cos()
+            torch.autograd.grad(y.exp().sum(), y, create_graph=graph)[0].cos()
 
     recording = recorded(None, run)
     changed, same = called(recording, "cos")
@@ -161,6 +162,21 @@ def test_gradient_that_is_returned_as_a_hook_made_it():
     assert maker(recording, changed) == half
     first, second = called(recording, "grad")
     assert maker(recording, half) == first and maker(recording, same) == second
+
+
+def test_gradients_that_hooks_read_or_had_before_are_those_of_the_pass():
+    """They are returned in the order in which they are asked for."""
+    before = torch.ones(3)
+
+    def run(_):
+        x, y, z = (torch.ones(size, requires_grad=True) for size in (2, 3, 4))
+        x.register_hook(lambda gradient: (gradient.norm(), None)[1])
+        y.register_hook(lambda gradient: (before.sum(), before)[1])
+        torch.autograd.grad((x.sum() * y.sum() * z.sum()), [x, y, z])
+
+    recording = recorded(None, run)
+    (op,) = called(recording, "grad")
+    assert [recording.values[value].shape for value in op.outputs[:3]] == [(2,), (3,), (4,)]
 
 
 def test_gradient_that_a_hook_writes_is_its_result():

@@ -256,10 +256,8 @@ class BackwardGradients:
         return first <= int(value[1:]) < end
 
     def made_by_hook(self, entry: Entry, run: OpId) -> bool:
-        """Whether a hook in the pass *run* made the tensor of *entry*, without a graph."""
-        if entry.producer in (None, run) or entry.requires_grad:
-            return False
-        return self.is_from_hook(entry.value, run)
+        """Whether a hook in the pass *run* made the tensor of *entry*."""
+        return entry.producer not in (None, run) and self.is_from_hook(entry.value, run)
 
     def track(self, gradient: Tensor, maker: OpId) -> None:
         """Store that the pass *maker* computed *gradient*, which a hook may keep."""
