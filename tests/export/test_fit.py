@@ -183,6 +183,21 @@ def test_who_lays_out_decides_what_can_be_read() -> None:
     assert len(readable_view(two_parts(), options, Style(), None).boxes) == 26
 
 
+def test_a_figure_of_one_box_at_most_shows_no_more_in_a_place() -> None:
+    """All is open where two boxes are allowed, however deep they are."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        value = run.input("x")
+        for part in "ab":
+            with run.scope(part, "Block"), run.scope("inner", "Inner"):
+                value = run.op("relu", value)
+    style, opened = Style(fit=("100mm", "100mm")), []
+    for most in (1, 2):
+        options = ViewOptions(fold=False, max_boxes=most)
+        opened.append(len(readable_view(run.recording(), options, style, None).clusters))
+    assert opened == [1, 3]
+
+
 def test_fewer_and_fewer_boxes_are_tried() -> None:
     """First as many as are wanted."""
     assert SHARES[0] == 1 and [*SHARES] == sorted({*SHARES}, reverse=True)
