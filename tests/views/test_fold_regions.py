@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -233,3 +236,36 @@ def test_a_construction_that_runs_a_module_stays_closed() -> None:
     made = [scope.id for scope in recorder.recording.scopes.values()
             if scope.kind.value == "construction"]
     assert made and not set(made) & set(view.clusters)
+
+
+class Counting(nn.Module):
+    """Counts its calls in regions of these kinds, each in the one before."""
+
+    def __init__(self, *regions):
+        super().__init__()
+        self.regions = regions
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        with contextlib.ExitStack() as stack:
+            for region in self.regions:
+                stack.enter_context(region())
+            self.calls.add_(1)
+        return x.sin()
+
+
+AUTOCAST = functools.partial(torch.autocast, "cpu")
+
+
+@pytest.mark.parametrize("regions", [(torch.no_grad,), (torch.no_grad, AUTOCAST)])
+@pytest.mark.parametrize("depth", [None, 9])
+def test_calls_of_a_model_that_counts_them_fold(regions, depth):
+    """A region that only counts is a closed box at any depth: open, it would be empty."""
+    model = nn.Sequential(Counting(*regions), nn.Tanh())
+    with torchrecorder.Recorder(model) as recorder:
+        model(model(torch.ones(2)))
+    recording = recorder.recording
+    view = make_view(recording, ViewOptions(depth=depth))
+    assert view.clusters[recording.roots[0]].count == 2
+    kinds = [recording.scopes[box].kind.value for box in view.boxes if box in recording.scopes]
+    assert kinds[0] == ("no_grad" if len(regions) == 1 else "autocast")

@@ -325,7 +325,9 @@ def plan(
     unwanted = HideNamed(patterns(options.hide))
     closed = NamedScopes(patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
-    close = Collapse(choice.depth, quiet, closed)
+    kept = frozenset[str]() if options.parameters else recording.bookkeeping
+    # what `HideStored` hides would leave open scopes empty, as what is quiet would
+    close = Collapse(choice.depth, lambda op: op.id in kept or quiet(op), closed)
     steps: list[Step] = [] if options.queries else [hide_unread_arguments]
     steps += [close, HideOps(quiet), HideReadOutputs(quiet)]
     if unwanted.patterns:
