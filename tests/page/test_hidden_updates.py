@@ -96,3 +96,31 @@ def test_updates_are_in_the_order_of_the_run() -> None:
     assert view.unfolded is not None
     heads = [update.head for update in hidden_updates(Tree(view.unfolded()))]
     assert len(heads) == 12 and heads == sorted(heads)
+
+
+class Counting(nn.Module):
+    """Counts its calls in a region of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Two operations beside the count."""
+        with torch.no_grad():
+            self.calls.add_(1)
+        return x.sin().cos()
+
+
+def test_the_count_of_a_hidden_region_is_that_of_the_module_around_it() -> None:
+    """The next call reads it."""
+    model = Counting()
+    with torchrecorder.Recorder(model) as recorder:
+        model(model(torch.rand(2, 4)))
+    view = make_view(recorder.recording, ViewOptions(fold=False, hide=("no_grad",)))
+    assert view.unfolded is not None
+    tree = Tree(view.unfolded())
+    (update,) = hidden_updates(tree)
+    scopes = recorder.recording.scopes
+    ends = [tree.places[place].id for place in (update.tail, update.head)]
+    assert ends == [scope.id for scope in scopes.values() if scope.cls == "Counting"]
