@@ -11,9 +11,11 @@ from torch import nn
 from torch.optim import swa_utils
 
 import torchrecorder
+from tests.graph.test_consistency import changed
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.relations import own_outputs
 from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 
@@ -95,6 +97,20 @@ def test_parts_of_one_tensor_are_all_own_outputs() -> None:
     recording = torchrecorder.record(lambda x: x.chunk(2), torch.rand(4))
     [op] = [op for op in recording.ops.values() if op.name == "chunk"]
     assert tuple(own_outputs(recording.values, op)) == op.outputs and len(op.outputs) == 2
+
+
+def test_parts_of_a_result_beside_what_is_written_are_own_outputs() -> None:
+    """An operation of a library may write two buffers, and return two parts of a new tensor."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("update", run.input("x"), outputs=5)
+    recording = run.recording()
+    [op] = recording.ops.values()
+    for value, storage in zip(op.outputs, (1, 2, 2, 3, 3)):
+        recording = changed(recording, "values", value, storage=storage)
+    recording = changed(recording, "ops", op.id, writes=op.outputs[:3])
+    [op], (mean, var, _, *parts) = recording.ops.values(), op.outputs
+    assert [*own_outputs(recording.values, op)] == [mean, var, *parts]
 
 
 def test_a_scope_that_reads_what_it_wrote_through_a_view() -> None:
