@@ -103,14 +103,18 @@ def test_a_line_in_a_lane_moves_nothing() -> None:
     ]
 
 
-def test_lines_that_run_back_do_not_lie_on_each_other() -> None:
-    """One ends beside the row at which the other begins: they take two lanes."""
+@pytest.mark.parametrize(("source", "sink", "apart"), [(5, 4, LANE_PITCH), (6, 5, 0.0)])
+def test_lines_that_run_back_do_not_lie_on_each_other(
+    source: int, sink: int, apart: float
+) -> None:
+    """One ends beside the row at which the other begins: they take two lanes; else they share one.
+    """
     items = [Item(str(number), -1, 40, 20) for number in range(7)]
     links = [Link(number, number + 1, "x") for number in range(6)]
-    back = [Link(3, 1, "back"), Link(5, 4, "back")]
+    back = [Link(3, 1, "back"), Link(source, sink, "back")]
     ways = list(edge_routes(place(plan(items, [*links, *back])), [*links, *back]))
     one, other = (max(x for x, _ in way) for way in ways[-2:])
-    assert abs(one - other) == pytest.approx(LANE_PITCH)
+    assert abs(one - other) == pytest.approx(apart)
 
 
 @pytest.mark.parametrize("lines", [4, 16, 18, 40])
