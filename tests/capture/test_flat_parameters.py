@@ -214,3 +214,21 @@ def test_registered_parameters_count_as_in_pytorch():
     size = sum(each.numel() for each in model.parameters())
     assert recording.annotations["parameters"].total() == size == 24
     assert [tuple(part) for part in recording.parameter_parts] == [("v2", "v0")]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_flat_parameter_counts_its_parts_whichever_is_read_first(first):
+    """It is a penalty on all weights at once, before the model is called or after that."""
+    model, flat = nn.Linear(2, 2), nn.Parameter(torch.ones(6))
+    model.weight.data, model.bias.data = flat.data[:4].view(2, 2), flat.data[4:]
+    with Recorder() as recorder:
+        if first:
+            flat.norm()
+        model(torch.ones(1, 2))
+        if not first:
+            flat.norm()
+    recording = recorder.recording
+    names = {value.id: value.names for value in recording.values.values()}
+    parts = [(names[part.value], names[part.whole]) for part in recording.parameter_parts]
+    assert sorted(parts) == [(("model.bias",), ("flat",)), (("model.weight",), ("flat",))]
+    assert recording.annotations["parameters"].total() == 6

@@ -162,10 +162,10 @@ def containing_tensor(
 def parameter_parts(
     entries: Mapping[int, Entry], tensor: Tensor, storage: Storage, *, flat: bool
 ) -> Iterator[tuple[int, ParameterPart]]:
-    """If *tensor* is a parameter, its relations to parameters around it and to those in its memory,
+    """The relations of the parameter *tensor* to parameters around it and to those in its memory,
     each with the ``id()`` of the part. Whether it holds one of the same size, too: *flat*."""
     low, high = storage.reach(tensor)
-    if not isinstance(tensor, Parameter) or low == high:
+    if low == high:
         return
     new = entries[id(tensor)]
     with TensorRanges.lock:

@@ -275,7 +275,7 @@ class TensorTable:
             entry.set_storage(self.storages.of(tensor))
         entry.names, before = names, entry.storage.last
         value = self._update(tensor, entry, producer, role, grad, value)
-        if before is not None and (role is _PARAMETER or producer is None):
+        if before is not None and isinstance(tensor, Parameter):
             flat = self.name_of(tensor) is None
             for part, relation in parameter_parts(self.entries, tensor, entry.storage, flat=flat):
                 self.parts.add(part)
