@@ -32,6 +32,7 @@ def recording() -> tr.Recording:
         (lambda run: tr.summary(run), r"methods of its own, such as render\(path\)"),
         (lambda run: tr.render_network(MODEL, X, "a.svg"), "filename=path"),
         (lambda run: tr.record(MODEL, X, X), "several inputs as a tuple"),
+        (lambda run: tr.Recorder(MODEL, X), r"Recorder\(\) takes model, not 2 arguments"),
         (lambda run: tr.figure(run, focus=["a", "b"]), "focus must be one path or one pattern"),
         (lambda run: tr.figure(run, since=["a"]), "since must be one path or one name"),
         (lambda run: tr.figure(run, backward=True), "view='backward' draws"),

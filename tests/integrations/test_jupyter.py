@@ -71,7 +71,9 @@ def test_the_page_is_left_out_where_it_would_be_large(recording, monkeypatch):
     monkeypatch.setattr(display, "_LARGEST", 1000)
     assert "text/html" not in recording._repr_mimebundle_()
     monkeypatch.undo()
-    monkeypatch.setattr(display, "_OPS", 0)
+    monkeypatch.setattr(display, "_OPS", len(recording.ops))
+    assert "text/html" in recording._repr_mimebundle_()
+    monkeypatch.setattr(display, "_OPS", len(recording.ops) - 1)
     assert list(recording._repr_mimebundle_()) == ["text/plain", "image/svg+xml", "application/pdf"]
 
 
