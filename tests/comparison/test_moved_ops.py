@@ -109,6 +109,31 @@ def test_a_module_of_another_name_around_the_same_ops() -> None:
         assert "renamed one.act2 was act1" in lines(before, after)
 
 
+def test_a_module_in_another_place_has_a_weight_of_its_own() -> None:
+    """Which no operation reads, in one run only."""
+    def run(moved: bool, *weights: str) -> Recording:
+        builder = Builder("Net")
+
+        def act(x: str) -> str:
+            with builder.scope("act", "Act"):
+                for name in weights:
+                    builder.parameter(name)
+                return builder.op("sin", x)
+
+        with builder.scope("Net"):
+            x = builder.input("x")
+            with builder.scope("one"):
+                x = builder.op("tanh", x)
+                x = act(x) if moved else x
+            builder.op("exp", x if moved else act(x))
+        return builder.recording()
+
+    assert "added one.act.scale 4×4 float32" in lines(run(False), run(True, "scale"))
+    assert "removed one.act.scale 4×4 float32" in lines(run(True, "scale"), run(False))
+    same = lines(run(False, "scale"), run(True, "scale"))
+    assert not [line for line in same if "scale" in line]
+
+
 def test_another_module_around_the_same_ops_is_no_match() -> None:
     """If it has another class, or computes more."""
     found = lines(_run(("one", ["sin"]), "exp"), _run(("two", ["sin"]), "exp"))
