@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 import time
@@ -301,6 +302,25 @@ def test_modes_and_modules_inside_a_step():
     assert inside == [*turn, *turn, "module"]
     assert len(recording.scopes) == 1 + 2 * 3 + 2
     assert structure(recording) == []
+
+
+def test_a_copy_inside_a_step_is_a_region_in_it():
+    """As of a model that the optimizer goes back to."""
+    model = _model()
+
+    class Kept(torch.optim.SGD):
+        def step(self, closure=None):
+            self.before = copy.deepcopy(model)
+            return super().step(closure)
+
+    with torchrecorder.Recorder(model) as recorder:
+        _train(model, Kept(model.parameters(), lr=0.1))
+    recording = recorder.recording
+    copies = [each for each in recording.scopes.values() if each.kind is ScopeKind.TRANSFER]
+    assert [each.name for each in copies] == ["deepcopy"] * 2
+    outer = [each for each in _steps(recording) if each.parent is None]
+    assert [each.parent for each in copies] == [each.id for each in outer]
+    assert all(recording.children[each.id] for each in copies)
 
 
 # Two processes ------------------------------------------------------------------------------
