@@ -232,3 +232,26 @@ def test_a_flat_parameter_counts_its_parts_whichever_is_read_first(first):
     parts = [(names[part.value], names[part.whole]) for part in recording.parameter_parts]
     assert sorted(parts) == [(("model.bias",), ("flat",)), (("model.weight",), ("flat",))]
     assert recording.annotations["parameters"].total() == 6
+
+
+class Overlapping(nn.Module):
+    """A weight, and a parameter of no module in half of its memory and more."""
+
+    def __init__(self):
+        super().__init__()
+        memory = torch.ones(6)
+        self.low, self.held = nn.Parameter(memory[:4]), [nn.Parameter(memory[2:])]
+
+    def forward(self, x):
+        return (x * self.low.detach() * self.held[0]).sum()
+
+
+def test_a_parameter_in_part_of_the_memory_of_a_weight_does_not_hold_it():
+    """Both count, and the weight lacks no part of the gradient that the other received."""
+    model = Overlapping()
+    with Recorder(model) as recorder:
+        model(torch.ones(4)).backward()
+    recording = recorder.recording
+    assert recording.parameter_parts == ()
+    assert recording.annotations["parameters"].total() == 8
+    assert recording.why_no_gradient("low").reason == "left autograd"
