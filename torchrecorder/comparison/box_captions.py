@@ -101,7 +101,7 @@ class BoxCaptions:
             return None
         pieces = dict(self._pieces(scope)) if scope is not None else {}
         within = tuple(self._within(inside, scope, pieces)) if scope is not None else ()
-        about = (line for change in own for line in self._about(change, bool(within or pieces)))
+        about = (line for change in own for line in self._about(change))
         former = next(filter(None, map(self._former, own)), "")
         return DiffCaption(tuple(about), within, former, pieces)
 
@@ -135,10 +135,10 @@ class BoxCaptions:
 
     # Of a node itself -------------------------------------------------------------------
 
-    def _about(self, change: Change, more: bool) -> Iterator[str]:
-        """The lines about a node itself; *more*: whether lines about its contents follow."""
+    def _about(self, change: Change) -> Iterator[str]:
+        """The lines about a node itself."""
         kind = change.kind
-        if kind is ChangeKind.REPLACED or kind in FORMS and not more:
+        if kind in (ChangeKind.REPLACED, *FORMS):
             yield f"was {change.text.partition(' → ')[0]}"
         elif kind is ChangeKind.CHANGED:
             yield from labels.filled(self._settings(change), LINE_LENGTH)
