@@ -319,3 +319,25 @@ def test_what_leaves_a_box_is_shown_on_it(what: str) -> None:
     ops = [number for number, place in enumerate(tree.places)
            if place.id in recording.ops and recording.ops[OpId(place.id)].name == "split"]
     assert (len({first[number] for number in ops}) == 1) == (what == "nothing")
+
+
+@pytest.mark.parametrize("twice", [True, False])
+def test_what_leaves_a_closed_module_is_shown_on_it(twice: bool) -> None:
+    """One tensor that it does not return but two ops read, or two tensors that are alike."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, read = run.input("x"), []
+        for number in range(2):
+            with run.scope(f"b{number}", "Block"):
+                made = run.op("split", x, outputs=2)
+                second = ValueId(f"v{int(made[1:]) + 1}")
+                run.returns(run.op("sum", made, second))
+            other = made if number and twice else second
+            read += [run.op("neg", made), run.op("neg", other)]
+        run.op("cat", *read)
+    recording = run.recording()
+    shared = described(recording, Style(), closed="Block")
+    assert shared == described(recording, one_by_one(), closed="Block")
+    texts = [label[1][0] for label in shared["label"] if label and "Block" in label[0][0]]
+    both = "→ 2 tensors of 2×4"
+    assert texts == [both, "→ 2×4" if twice else both]
