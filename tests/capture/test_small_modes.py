@@ -14,7 +14,9 @@ from torch import Tensor, nn
 import torchrecorder
 from torchrecorder.capture.internals.access import function_modes
 from torchrecorder.capture.internals.processes import in_use
+from torchrecorder.capture.modes import higher_order
 from torchrecorder.capture.modes.higher_order import _run_recorded, active_recorders
+from torchrecorder.capture.tape import Tape
 from tests.notation import flow
 from tests.structure import structure
 
@@ -73,6 +75,35 @@ def test_only_recorders_that_record_are_active() -> None:
             ] == function_modes()
         assert [item.functions for item in active_recorders()] == [outer._instruments.functions]
     assert active_recorders() == ()
+
+
+@pytest.mark.parametrize("failing", ["_suspend_and_compile", "suspended"])
+def test_what_fails_around_an_operator_is_lost_to_the_innermost_recorder(
+    monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """When the recorders are suspended, and when they go on."""
+    plain = getattr(higher_order, failing)
+
+    def fail() -> None:
+        raise KeyError("no")
+
+    def fails(active: Any) -> Any:
+        if failing != "suspended":
+            fail()
+        stack = plain(active)
+        stack.callback(fail)
+        return stack
+
+    monkeypatch.setattr(Tape, "strict", False)
+    monkeypatch.setattr(higher_order, failing, fails)
+    with torchrecorder.Recorder() as outer:
+        with pytest.warns(UserWarning, match="could not record 1 fact .*: KeyError: 'no'"):
+            with torchrecorder.Recorder() as inner:
+                with higher_order._unrecorded():
+                    pass
+                torch.ones(2)
+    lost = [each.recording.run.lost for each in (outer, inner)]
+    assert lost == [0, 1] and [len(each.recording.ops) for each in (outer, inner)] == [1, 1]
 
 
 class Unavailable:
