@@ -90,7 +90,7 @@ def twice(model: nn.Module) -> None:
 def carried(model: nn.Module) -> None:
     state = torch.zeros(2, 4)
     for _ in range(2):
-        state = model[0](state).tanh() + model[1](torch.ones(2, 4))  # writes
+        state = model(torch.ones(2, 4)).tanh() + state  # writes
         state.sum().backward()  # reads
 
 
@@ -109,7 +109,7 @@ def packed(model: nn.Module) -> None:
 
 FREED = {
     twice: None,
-    carried: "'input', the result of add",
+    carried: "'other', the result of add",
     generator: "'input', the result of li",
     packed: "the result of lstm",
 }

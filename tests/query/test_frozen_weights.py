@@ -187,7 +187,7 @@ def module_pre_hook(model):
 @pytest.mark.parametrize("install", [tensor_hook, module_hook, module_pre_hook])
 def test_a_hook_that_makes_zeros(install):
     """Its line is named, not the node before it, which returned other numbers."""
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
     install(model)
     with tr.Recorder(model, stats=True) as recorder:
         model(torch.ones(2, 4)).sum().backward()

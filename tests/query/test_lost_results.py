@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 
@@ -103,6 +104,22 @@ def test_a_failed_operation_whose_error_the_program_caught():
         assert why.reason == "not in the loss" and [op.name for op in why.ops] == ["linear"]
         assert re.search(r"reaches the loss: linear\(\) in failing at \S+ failed$", why.text)
     assert recording.why_no_gradient("instead.weight") is None
+
+
+def test_the_last_of_several_operations_that_failed():
+    """It is named; all of them are there."""
+    layer, loss = nn.Linear(4, 3), nn.Linear(4, 1)
+
+    def step(x):
+        hidden = layer(x)
+        for matrix in (torch.mm, torch.bmm):
+            with contextlib.suppress(RuntimeError):
+                matrix(hidden, hidden)
+        loss(x).sum().backward()
+
+    why = tr.record(step, torch.ones(2, 4)).why_no_gradient("layer.weight")
+    assert re.search(r"reaches the loss: bmm\(\) in step at \S+ failed$", why.text)
+    assert [op.name for op in why.ops] == ["mm", "bmm"]
 
 
 class Indices(nn.Module):
