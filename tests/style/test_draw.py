@@ -172,14 +172,15 @@ def test_text_on_every_color_of_the_scale_can_be_read(theme: Theme) -> None:
         assert small != text or contrast(mix(text, fill, 0.07), fill) < 4.5, fill
 
 
-def test_failure_is_marked_on_the_op_and_around_it() -> None:
-    """With the error on the innermost box."""
+@pytest.mark.parametrize("color_by", [None, "output_bytes"])
+def test_failure_is_marked_on_the_op_and_around_it(color_by: str | None) -> None:
+    """With the error on the innermost box, which has no other color."""
     run = Builder()
     with run.scope("Net"):
         with run.scope("bad", "Linear"):
             run.op("linear", run.input())
             run.fail("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (2x4 and 5x6)")
-    figure = figure_of(run.recording(), depth=1)
+    figure = figure_of(run.recording(), Style(color_by=color_by), depth=1)
     box = next(shape for shape in figure.shapes if shape.id == "s1")
     failed = THEMES["light"].looks["failed"]
     assert (box.look.fill, box.look.stroke, box.look.bold) == (failed.fill, failed.stroke, True)

@@ -278,6 +278,7 @@ def test_numbers_show_what_they_are_for(op: str, name: str, said: str) -> None:
         (("0.weight", "1.weight", "11.weight"), "0.weight, 1.weight, 11.weight"),
         (("data.6.x", "data.10.x", "data.9.x"), "data.*.x"),
         (("data.9.x", "data.6.x", "data.5.x"), "data.9.x, data.6.x, data.5.x"),
+        (("data.6.x", "data.10.x2", "data.9.x"), "data.6.x … data.9.x"),
         (("data.6", "data.10", "data.9"), "data.6, 10, 9"),
         (("weights.0", "biases.0", "scales.0"), "weights.0 … scales.0"),
         (("a.weight", "b.bias", "c.weight"), "a.weight … c.weight"),
