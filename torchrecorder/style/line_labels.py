@@ -252,8 +252,6 @@ def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
     if value is None:
         return ""
     values, instances = view.recording.values, view.boxes[arrow.tail].instances
-    if not instances:
-        return labels.value(values[value], captions.usual)
     found = in_each(view.recording, instances, value)
     return first_to_last([labels.value(values[item], captions.usual) for item in found])
 
