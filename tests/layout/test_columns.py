@@ -83,6 +83,14 @@ def test_a_long_chain_stands_in_columns_on_a_sheet() -> None:
     assert all(boxes[n].x > boxes[n - 1].x + 100 for n in starts)
 
 
+@pytest.mark.parametrize("title", [12.0, 100.0])
+def test_a_tall_title_counts_as_part_of_the_columns(title: float) -> None:
+    """With it they are no more than two boxes longer than what was asked for."""
+    items, links = _chain(20)
+    items[0] = items[0]._replace(header=(50.0, title))
+    assert in_columns(plan(items, links), 500.0).height < 600
+
+
 @pytest.mark.parametrize("chains", [1, 3])
 def test_any_ratio_can_be_filled(chains: int) -> None:
     """A chain, and three modules with a chain each, are about as wide and high as what they fit."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.layout.test_nested import SOME
 from tests.work import growth
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.ordering import Grid
+from torchrecorder.layout.layered.ordering import NODE_GAP, Grid
 from torchrecorder.layout.layered.nested_order import positions
 from torchrecorder.layout.layered.port_order import PortGroup
 from torchrecorder.layout.layered.scope_layout import ScopeLayout
@@ -90,6 +90,12 @@ def test_arguments_come_in_their_order_where_no_more_lines_cross() -> None:
     assert order(grid([0, 0, 1], pairs), [40, 0, 20]) == [[0, 1], [2]]
     beside = grid([0, 0, 1, 1], [*pairs, (0, 3)])
     assert order(beside, [40, 0, 20, 60]) == [[1, 0], [2, 3]]
+
+
+def test_what_moves_past_the_last_box_is_beside_it() -> None:
+    """Not on it: there is a gap between their borders."""
+    first, second, _ = sifted(grid([0, 0, 1], [(0, 2), (1, 2)]), [40.0, 0.0, 20.0])
+    assert second - first == 20.0 + NODE_GAP
 
 
 def test_arguments_stay_that_are_in_order() -> None:
