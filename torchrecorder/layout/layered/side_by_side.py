@@ -224,9 +224,9 @@ class _ChildDependencies:
         module, on both sides."""
         if outer.leaves >= inner.leaves or inner.arrives >= outer.arrives:
             return False
-        if not any(outer.leaves - TOLERANCE <= begin < inner.leaves for begin in self.modules):
+        if not any(outer.leaves <= begin < inner.leaves for begin in self.modules):
             return False
-        if not any(inner.arrives - TOLERANCE <= begin < outer.arrives for begin in self.modules):
+        if not any(inner.arrives <= begin < outer.arrives for begin in self.modules):
             return False
         return self.reaches(outer.source, inner.source) and self.reaches(inner.sink, outer.sink)
 
