@@ -124,3 +124,19 @@ def test_numbers_in_steps_of_optimizers(exact: bool) -> None:
     assert (block(recording, exact) != block(other, exact)) == exact
     renamed = changed(recording, "ops", "o0", qualname="torch.other")
     assert block(recording, exact) != block(renamed, exact)
+
+
+@pytest.mark.parametrize("kind", [ScopeKind.MODULE, ScopeKind.FUNCTION])
+def test_calls_that_return_their_argument_count_in_modules(kind: ScopeKind) -> None:
+    """A call such as ``to`` is drawn there, but not outside of them."""
+    found = set()
+    for calls in (0, 1):
+        made = Builder("Net")
+        with made.scope("Net"):
+            x = made.input("x")
+            with made.scope("block", "Block", kind=kind):
+                for _ in range(calls):
+                    made.op("to", x, kind=OpKind.PASS, outputs=0)
+                made.op("exp", x)
+        found.add(block(made.recording(), exact=False))
+    assert len(found) == (2 if kind is ScopeKind.MODULE else 1)
