@@ -6,6 +6,7 @@ import argparse
 import inspect
 import io
 import json
+import re
 import socket
 import sys
 import threading
@@ -121,6 +122,17 @@ def test_progress_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
         while "recording" not in terminal.getvalue():
             time.sleep(0.01)
     assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_progress_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line has the next mark, and after the last one comes the first again."""
+    monkeypatch.setattr("torchrecorder.integrations.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("torchrecorder.integrations.progress._BEAT", 0.01)
+    terminal = SlowTerminal()
+    with Progress(terminal):
+        while terminal.getvalue().count("…") < 5:
+            time.sleep(0.01)
+    assert re.findall(r"\x1b\[K(\S)", terminal.getvalue())[:5] == [*"|/-\\|"]
 
 
 def test_notices_reach_a_document_in_spite_of_filters() -> None:
