@@ -217,7 +217,6 @@ class Looking(nn.Module):
         self.looks, self.seen = looks, None
 
     def forward(self, x):
-        """Run."""
         x = x.sin()
         torch._dynamo.graph_break()
         if self.looks:
