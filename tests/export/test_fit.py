@@ -310,10 +310,12 @@ def test_from_a_shell(tmp_path: Path) -> None:
         assert size_of(Path(out).read_bytes())[1] <= most + 0.01
 
 
+@pytest.mark.parametrize(("ops", "scopes", "size"), [(600, 1, "40mm"), (0, 20, "10mm")])
 def test_a_large_figure_is_not_laid_out_to_be_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ops: int, scopes: int, size: str
 ) -> None:
-    """Where boxes alone are too many for the place, only the figure that is written is."""
+    """Where boxes alone are too many for the place, or frames in each other. It is not written
+    either, as another with small text has larger text."""
     laid_out: list[int] = []
     plain = layout.plan
 
@@ -323,11 +325,13 @@ def test_a_large_figure_is_not_laid_out_to_be_left(
 
     monkeypatch.setattr("torchrecorder.export.nested.plan", plan)
     run = Builder("Net")
-    with run.scope("Net"):
-        with run.scope("body", "Sequential"):
-            value = run.input("x")
-            for number in range(600):
-                value = run.op(f"f{number}", value)
-    chosen: Any = {"max_boxes": 1000, "fit": ("40mm", "40mm"), "min_fontsize": 0}
+    with run.scope("Net"), contextlib.ExitStack() as around:
+        value = run.input("x")
+        for number in range(scopes):
+            around.enter_context(run.scope(f"body{number}", f"Body{number}"))
+            value = run.op(f"g{number}", value)
+        for number in range(ops):
+            value = run.op(f"f{number}", value)
+    chosen: Any = {"max_boxes": 1000, "fit": (size, size), "min_fontsize": 0}
     svg = drawn(run.recording(), tmp_path, **chosen)
     assert svg.count(b'class="node') == 3 and max(laid_out) < 10

@@ -30,11 +30,15 @@ SHARES = (1.0, 0.7, 0.5, 0.35, 0.2)
 
 
 class _Print(NamedTuple):
-    """A view as it would be on paper: its smallest text and its longer side, in points."""
+    """A view as it would be on paper: its smallest text and its longer side, in points.
+
+    The text of one that is not laid out would be no larger than this.
+    """
 
     view: View
     text: float
     length: float = 0.0
+    laid_out: bool = True
 
 
 def readable_view(
@@ -62,7 +66,7 @@ def readable_view(
     long = [printed for printed in found if printed.text >= least]
     if long:
         return min(long, key=attrgetter("length")).view
-    return max(found, key=attrgetter("text")).view
+    return max(found, key=attrgetter("laid_out", "text")).view
 
 
 def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions]:
@@ -98,7 +102,7 @@ def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print
         min(across, down) / (max(levels, 1) * 2 * FRAME_PAD),
     )
     if bound < (style.min_fontsize or READABLE):
-        return _Print(view, bound)
+        return _Print(view, bound, laid_out=False)
     figure = draw(view, style)
     if not is_nested(figure, painted.layout):
         return None
