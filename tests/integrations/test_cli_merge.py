@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 import torchrecorder
+from tests.capture.processes import process_group
 from tests.integrations.test_cli import run
 from tests.ranks.made import recorded
 from torchrecorder.integrations.commands.run import DelayedEnd, Parts
@@ -181,6 +182,25 @@ def test_a_handler_that_python_does_not_know(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(signal, "signal", lambda number, handler: put_back.append(handler))
         end.begin()
     assert put_back[1:] == [signal.SIG_DFL]
+
+
+def test_only_the_first_process_writes_the_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second ends when it has saved its recording."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("RANK", "1"), ("WORLD_SIZE", "2")):
+        monkeypatch.setenv(name, value)
+    (tmp_path / "train.py").write_text("import torch; torch.nn.Linear(4, 2)(torch.ones(3, 4))")
+    parts = Parts(tmp_path / "step.svg.ranks", 0, 2)
+    parts.folder.mkdir()
+    first, _ = recorded(lambda rank: dist.all_reduce(X.clone()), world=2)
+    first.save(parts.file)
+    with process_group(1, 2):
+        code, _, err = run(capsys, "run", "train.py", "-o", "step.svg")
+    assert code == 0 and "wrote" not in err
+    assert len([*parts.folder.iterdir()]) == 2
+    assert not (tmp_path / "step.svg").exists()
 
 
 TRAIN = """

@@ -127,6 +127,19 @@ def test_no_figure_is_better_than_waiting(recording, monkeypatch):
     assert said in data["text/html"]
 
 
+def test_a_figure_may_take_some_seconds(recording, monkeypatch):
+    """It is waited for."""
+    export = Svg.export
+
+    def slow(self, view, style):
+        if self.timeout < 3.0:
+            raise LayoutFailed("too slow")
+        return export(self, view, style)
+
+    monkeypatch.setattr(Svg, "export", slow)
+    assert "image/svg+xml" in recording._repr_mimebundle_()
+
+
 def test_a_huge_recording_is_shown_at_once(monkeypatch):
     """What is hopeless is not tried: a long loop is one box."""
     monkeypatch.setattr(display, "_BOXES", 50)

@@ -122,8 +122,8 @@ def test_scopes_by_the_exporters_own_notes():
     ends = [helper.make_tensor_value_info(name, kind, ["n", 4]) for name in "xz"]
     model = helper.make_model(helper.make_graph([node, last], "net", ends[:1], ends[1:]))
     recording = files.load(model)
-    assert [(each.path, each.cls) for each in recording.scopes.values()] == [
-        ("", "net"), ("layers", "Sequential"), ("layers.0", "Block")
+    assert [(each.name, each.path, each.cls) for each in recording.scopes.values()] == [
+        ("net", "", "net"), ("layers", "layers", "Sequential"), ("0", "layers.0", "Block")
     ]
     assert recording.values[recording.inputs[0].value].shape == (-1, 4)
     assert recording["layers.0: Relu"].id != recording["net: Exp"].id

@@ -201,7 +201,7 @@ def test_figures_that_no_build_uses_are_removed(tmp_path):
     for kept, cache in ((True, unlimited), (False, limited)):
         unused, used = (cache.figure("net", ".dot", {"depth": depth}) for depth in (1, 2))
         for path in (unused, used):
-            os.utime(path, (time.time() - 31 * 24 * 3600,) * 2)
+            os.utime(path, (time.time() - 30 * 24 * 3600 - 60,) * 2)
         cache.figure("net", ".dot", {"depth": 2})
         cache.figure("net", ".dot", {"depth": 3 + kept})
         assert (unused.is_file(), used.is_file()) == (kept, True)
