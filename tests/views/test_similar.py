@@ -112,6 +112,22 @@ def test_blocks_of_all_stages_are_one() -> None:
     }
 
 
+def test_blocks_of_several_classes_are_counted_under_that_of_the_first() -> None:
+    """That only some have each class is said beside it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input("x")
+        for number, cls in enumerate(("Narrow", "Wide"), 1):
+            with run.scope(f"stage{number}", "Stage"):
+                linear(run, "fc", run.op("neg", h))
+                for place in range(number):
+                    with run.scope(f"block{place}", cls):
+                        h = run.op("mul", run.op("exp", h), h)
+        linear(run, "head", h)
+    said = label(similar(run.recording(), depth=1), "stage1")
+    assert said[-3:] == ["Narrow ×1, 2", "block0: Narrow in 1 of 2", "block0: Wide in 1 of 2"]
+
+
 def test_stages_without_modules_are_cut_at_their_poolings() -> None:
     """Two convolutions and a pooling, although one convolution of the stage before fits too."""
     run = Builder("Net")
