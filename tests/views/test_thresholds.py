@@ -55,6 +55,22 @@ def test_how_many_fold(number: int, inner: bool, folds: bool, similar: Any) -> N
     assert counts == ([number] if folds else [1] * number)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_two_that_differ_fold_if_the_first_has_a_module_inside(first: bool) -> None:
+    """The first of them is the one that is drawn."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input()
+        for place, inner in enumerate((first, not first)):
+            with run.scope(f"layers.{place}", "Layer"):
+                h = run.op("tanh", run.op("sin", h))
+                h = linear(run, "fc", h) if inner else h
+    view = view_of(run.recording(), depth=1, fold="similar")
+    assert [box.count for box in view.boxes.values() if box.id.startswith("s")] == (
+        [2] if first else [1, 1]
+    )
+
+
 def loop(rounds: int, length: int) -> Recording:
     """A loop of so many operations in each round."""
     run = Builder("Net")

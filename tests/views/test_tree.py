@@ -72,6 +72,16 @@ def test_every_scope_has_its_place() -> None:
     ]
 
 
+def test_a_tensor_that_is_drawn_comes_after_the_operation_that_made_it() -> None:
+    """Not at the end of what is around it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.op("exp", run.input("x"))
+        run.op("tanh", run.op("cos", h))
+    found = outline(tree_of(run.recording(), tensors=True))
+    assert found == ["v0", "Net", "  exp", "  v1", "  cos", "  v2", "  tanh", "out:0"]
+
+
 def test_depth_makes_no_difference() -> None:
     """The same can be opened in every view of a recording."""
     assert tree_of(network(), depth=0).places == tree_of(network()).places

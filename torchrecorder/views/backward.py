@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from torchrecorder.errors import InvalidArgument
@@ -36,11 +36,8 @@ def backward_view(
             "recorded requires grad, or gradients were off; record(..., autograd=True) makes one"
         )
     view = _Backward(recording).view()
-    depths = view.nesting.depth
-    deepest = max(depths.values()) + 1
-    if depth is None:
-        depth = _fitting(view, depths, deepest, max_boxes)
-    return _weights_outside(Collapse(depth)(view) if depth < deepest else view)
+    depth = _fitting(view, max_boxes) if depth is None else depth
+    return _weights_outside(Collapse(depth)(view))
 
 
 def _weights_outside(view: View) -> View:
@@ -54,14 +51,15 @@ def _weights_outside(view: View) -> View:
     return replace(view, boxes=boxes)
 
 
-def _fitting(view: View, depths: Mapping[str | None, int], deepest: int, most: int) -> int:
+def _fitting(view: View, most: int) -> int:
     """The deepest depth that draws at most *most* boxes; 1 at least."""
-    for depth in range(deepest, 1, -1):
+    depths = view.nesting.depth
+    for depth in range(max(depths.values()) + 1, 1, -1):
         closed = {cluster for cluster in view.clusters if depths[cluster] == depth}
         open_ = sum(1 for box in view.boxes.values() if depths[box.cluster] < depth)
         if len(closed) + open_ <= most:
             return depth
-    return min(1, deepest)
+    return 1
 
 
 class _Backward:

@@ -32,9 +32,9 @@ def show_tensors(view: View, repeats: Sequence[Sequence[str]] = ()) -> View:
 
 def _passed(view: View, repeats: Sequence[Sequence[str]]) -> set[int]:
     """The arrows, by index, from one sibling of a group to another."""
-    group_of = {item: group[0] for group in repeats for item in group}
+    group_of = {item: number for number, group in enumerate(repeats) for item in group}
 
-    def siblings(box: str) -> dict[str, str]:
+    def siblings(box: str) -> dict[int, str]:
         around = (box, *view.nesting.around(view.boxes[box].cluster))
         return {group_of[item]: item for item in around if item in group_of}
 
