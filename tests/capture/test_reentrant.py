@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
 from tests.page.test_data import Page, data_of
+from torchrecorder.capture.internals import access
 from torchrecorder.capture.internals.table import ENGINE_CALLS, SAVED_TENSORS
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.view import BoxKind
@@ -188,3 +189,13 @@ def test_calls_in_checkpoints_fold_in_the_summary():
     """As those of checkpoints that are not reentrant, in one row."""
     text = recorded(Net(again), torch.rand(2, 4, requires_grad=True)).summary()
     assert "checkpoint  ×3" in text and "alias" not in text
+
+
+def test_a_custom_function_that_may_add_to_gradients_itself_runs_a_pass(monkeypatch):
+    """As all may in PyTorch 2.15: nothing tells when its node ends, and the pass is its own."""
+    monkeypatch.setattr(access, "_USES_BUFFERS", True)
+    model = Net(again)
+    recording = recorded(model, torch.rand(2, 4, requires_grad=True))
+    assert by_name(recording, "gradient_bytes") == {
+        name: weight.grad.nbytes for name, weight in model.named_parameters()
+    }

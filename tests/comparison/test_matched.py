@@ -13,10 +13,13 @@ from torch import nn
 
 import torchrecorder
 from tests.comparison.test_compare import lines
+from tests.stepped import events, stepped
+from torchrecorder.build import build
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.match import match
 from torchrecorder.events import ScopeKind
+from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -332,3 +335,9 @@ def test_a_class_counts_where_modules_are_only_numbered() -> None:
     for names in ([("0", "A"), ("1", "B")], [("0", "B"), ("1", "A")]):
         assert _pairs(names, [("1", "C")]) == {("", ""), ("1", "1")}
     assert ("fc", "fc") in _pairs([("fc", "A"), ("act", "B")], [("fc", "C"), ("new", "D")])
+
+
+def test_calls_of_which_one_run_does_not_know_the_module() -> None:
+    """As where that was not written; the calls match all the same."""
+    lost = build([event for event in events() if not isinstance(event, Module)], Recording)
+    assert lines(stepped(), lost) == lines(lost, stepped()) == []

@@ -42,6 +42,16 @@ def test_a_class_of_the_same_name_that_calls_other_functions_is_another() -> Non
     assert lines(after, more) == ["rewired 0 returns 0: relu, not 0", "added 0: relu"]
 
 
+def test_a_class_of_the_same_name_that_calls_nothing_is_no_other() -> None:
+    """What it does not call is listed."""
+    before, after = (
+        record(nn.Sequential(layer), torch.ones(1, 4))
+        for layer in (nn.Linear(4, 4), _named_linear(lambda x, weight: weight))
+    )
+    assert "removed 0: linear" in lines(before, after)
+    assert "added 0: linear" in lines(after, before)
+
+
 def test_a_container_of_modules_with_calls_is_not_listed() -> None:
     """It is never called; its modules are listed, and it is if it has a weight or none runs."""
     class Net(nn.Module):

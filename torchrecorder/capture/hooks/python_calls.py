@@ -50,8 +50,8 @@ class PythonCall:
     scope: ScopeId | None
     function: FunctionPlace
     source: SourceLine | None
+    is_unsure: bool  # began before the recording
     inside: list[str] = field(default_factory=list)  # ids of ops and scopes
-    is_unsure: bool = False  # began before the recording
 
     def event(self, parent: FunctionId | None) -> FunctionCall:
         """The event of the call, in the call *parent*."""
@@ -219,8 +219,8 @@ class PythonCalls:
             name = _name_for(frame, function.name)
             if name != function.name:
                 function = function._replace(name=name)
-            running = PythonCall(self.tape.next_function(), parent, scope, function, source)
-            running.is_unsure = self._last_in(frame) is _UNSURE
+            number, unsure = self.tape.next_function(), self._last_in(frame) is _UNSURE
+            running = PythonCall(number, parent, scope, function, source, unsure)
             self.found.append(running)
         self._mark(frame, running)
         return running
