@@ -341,3 +341,25 @@ def stroke_of(drawn: str, word: str) -> str:
     """The color of a mark, from the legend of a figure."""
     entry = next(line for line in drawn.splitlines() if word in line and " -> " not in line)
     return re.search(r'\bcolor="([^"]+)"', entry)[1]
+
+
+class _Returns(nn.Module):
+    """A module that returns its weight, or the result of an operation on it."""
+
+    def __init__(self, computes: bool) -> None:
+        super().__init__()
+        self.weight, self.computes = nn.Parameter(torch.ones(2, 4)), computes
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """A tensor of the shape of *x*."""
+        return (x + self.weight).relu() if self.computes else self.weight
+
+
+def test_only_what_an_operation_computed_has_a_former_edge() -> None:
+    """Not a weight that a module gave back before."""
+    held, computed = (
+        record(nn.Sequential(_Returns(computes), nn.Tanh()), torch.ones(2, 4))
+        for computes in (False, True)
+    )
+    assert not laid(held, computed).instead
+    assert len(laid(computed, held).instead) == 1
