@@ -57,15 +57,6 @@ def test_a_run_that_ends_leaves_its_recording(tmp_path: Path) -> None:
     assert instruments() is None
 
 
-def test_a_run_does_not_wait_for_its_thread_to_look_again(tmp_path: Path) -> None:
-    """It looks each second at least, and is woken at the end."""
-    began = time.monotonic()
-    for number in range(5):
-        with Recorder(save=tmp_path / f"{number}.json"):
-            pass
-    assert time.monotonic() - began < 3
-
-
 def test_starting_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until all instruments have started, however long that takes; then only what is recorded."""
     start, given = run_file.RunFile.start, []

@@ -196,7 +196,8 @@ def test_names_that_no_file_can_hold_are_written_as_escapes() -> None:
 
 
 def counted_twice(*, region: bool = False, plain: bool = True) -> Recording:
-    """A module, called twice, that counts its calls in an op that has no box."""
+    """A module, called twice, that counts its calls in an op that has no box, in a *region* with
+    another one."""
     run = Builder("Net")
     with run.scope("Net"):
         x, count = run.input("x"), None
@@ -205,6 +206,7 @@ def counted_twice(*, region: bool = False, plain: bool = True) -> Recording:
                 kept = run.buffer("count")
                 x = run.op("batch_norm", x) if plain else x
                 with run.scope("no_grad", kind=ScopeKind.NO_GRAD) if region else nullcontext():
+                    x = run.op("abs", x) if region else x
                     count = run.op("add_", count or kept, writes=count or kept)
                 run.returns(*([x] if plain else []))
         run.op("neg", x)
