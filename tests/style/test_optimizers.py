@@ -111,6 +111,17 @@ def test_all_weights_of_the_model_are_its_class() -> None:
     ]
 
 
+def test_models_of_a_program_are_named_without_one_around_them() -> None:
+    """No model is recorded whose weights all could be those of one optimizer."""
+    first, second = nn.Linear(4, 4), nn.Linear(4, 1)
+    with torchrecorder.Recorder() as recorder:
+        optimizers = [torch.optim.SGD(net.parameters(), 0.1) for net in (first, second)]
+        second(first(torch.rand(3, 4))).sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    assert captions(recorder.recording) == ["for first", "for second"]
+
+
 def test_a_trained_tensor_of_no_module_has_its_name(tmp_path: Path) -> None:
     """A leaf from before the run that has its own optimizer is a parameter, and carried over."""
     net, log_alpha = nn.Linear(4, 2), torch.zeros(1, requires_grad=True)

@@ -180,6 +180,23 @@ def test_one_box_is_not_all_that_is_shown() -> None:
     assert opened(view) == {"wrapped"} and steps(view) == DEFAULT_MAX_BOXES + 21
 
 
+@pytest.mark.parametrize(("ops", "opens"), [(["scale"], False), (["scale", "shift"], True)])
+def test_a_module_that_counts_its_calls_is_opened_for_what_else_it_runs(
+    ops: Sequence[str], opens: bool
+) -> None:
+    """For a single operation it is not, as without the count."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.op("exp", run.input("x"))
+        with run.scope("norm", "Norm"):
+            count = run.buffer("count")
+            run.op("add_", count, writes=count)
+            for name in ops:
+                x = run.op(name, x)
+        run.returns(run.op("tanh", x))
+    assert ("norm" in opened(make_view(run.recording()))) == opens
+
+
 @pytest.mark.parametrize(("models", "opened"), [(1, ["Net"]), (2, [])])
 def test_a_large_model_of_a_training_step_is_opened(models: int, opened: list[str]) -> None:
     """As it is without the step, though neither fits; two models side by side are not."""
