@@ -40,7 +40,9 @@ def idle_calls(recording: RecordedRun) -> frozenset[ScopeId]:
     the other iterations pass on.
     """
     scopes = recording.scopes.values()
-    used = _used(recording) if any(scope.kind in PLAIN for scope in scopes) else ()
+    if not any(scope.kind in PLAIN for scope in scopes):
+        return frozenset()
+    used = _used(recording)
     around = {outer for op in used for outer in (None, *recording.within(recording.ops[op].scope))}
     busy = {_alike(recording, scope) for scope in scopes if scope.id in around}
     found = frozenset(
