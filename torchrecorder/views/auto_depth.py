@@ -210,10 +210,11 @@ def choose(
     """The scopes to open for a *depth*; None chooses one.
 
     The last level opens everything; smaller depths keep plain modules, sums and `training_steps`
-    closed. If None shows at most *enough* boxes with only these closed, it opens everything else.
-    Otherwise it also closes all innermost modules and functions, and regions beside the model. It
-    chooses the deepest level with at most *enough* boxes, or else the first with several boxes. If
-    these are few, it opens large parts further, see `Branches`. *repeated* boxes do not count.
+    closed, and None also `idle_calls`. If None shows at most *enough* boxes with only these closed,
+    it opens everything else. Otherwise it also closes all innermost modules and functions, and
+    regions beside the model. It chooses the deepest level with at most *enough* boxes, or else the
+    first with several boxes. If these are few, it opens large parts further, see `Branches`.
+    *repeated* boxes do not count.
     Of two compared runs, None opens the way to what differs, and leaves closed all other modules.
     """
     deepest = max_depth(recording)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchrecorder.events import MODES, OpId, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import is_alias, scopes_inside
+from torchrecorder.graph.relations import is_alias, ops_inside, scopes_inside
 from torchrecorder.views.branches import MIN_SHARE, kind_of
 from torchrecorder.views.quiet_ops import is_identity
 
@@ -43,7 +43,8 @@ def idle_calls(recording: RecordedRun) -> frozenset[ScopeId]:
     if not any(scope.kind in PLAIN for scope in scopes):
         return frozenset()
     used = _used(recording)
-    around = {outer for op in used for outer in (None, *recording.within(recording.ops[op].scope))}
+    homes = {recording.ops[op].scope for op in used}
+    around = {outer for home in homes for outer in (None, *recording.within(home))}
     busy = {_alike(recording, scope) for scope in scopes if scope.id in around}
     found = frozenset(
         scope.id for scope in scopes
@@ -51,8 +52,8 @@ def idle_calls(recording: RecordedRun) -> frozenset[ScopeId]:
         and _alike(recording, scope) not in busy
         and all(recording.scopes[one].kind in PLAIN for one in scopes_inside(recording, [scope.id]))
     )
-    inside = sum(not found.isdisjoint(recording.within(op.scope)) for op in recording.ops.values())
-    return found if inside < MIN_SHARE * len(recording.ops) else frozenset()
+    inside = {*ops_inside(recording, found)}
+    return found if len(inside) < MIN_SHARE * len(recording.ops) else frozenset()
 
 
 def _alike(recording: RecordedRun, scope: Scope) -> object:
@@ -64,10 +65,11 @@ def _alike(recording: RecordedRun, scope: Scope) -> object:
 def _used(recording: RecordedRun) -> frozenset[OpId]:
     """The ops that have an effect, or whose results are read by such ops, directly or not."""
     ops, values, effects = recording.ops, recording.values, lasting(recording)
+    lasting_in = {one for one in recording.scopes if not effects.isdisjoint(recording.within(one))}
     given = {value for run in recording.backward_runs for value in run.replacements}
     waiting = [
         op for op in ops.values()
-        if op.id in effects or op.recompute or not effects.isdisjoint(recording.within(op.scope))
+        if op.id in effects or op.recompute or op.scope in lasting_in
         or is_alias(op) and values[op.outputs[0]].names  # kept, such as ``weight.grad``
         or not given.isdisjoint(op.outputs)
     ]
