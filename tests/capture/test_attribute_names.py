@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.capture.hooks import attribute_names
+from torchrecorder.capture.tensors import argument_objects
 from torchrecorder.events import Role
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
@@ -70,7 +70,7 @@ def test_they_are_named_by_their_place() -> None:
 
 def test_the_search_has_an_end(monkeypatch) -> None:
     """A model with many tensors in lists is not searched for each of them for ever."""
-    monkeypatch.setattr(attribute_names, "_MAX_PLACES", 5)
+    monkeypatch.setattr(argument_objects, "_MAX_OBJECTS", 5)
     recording = torchrecorder.record(Loop(), torch.ones(3))
     assert constants(recording)[0] == ("cell.rates.up",)
     assert constants(recording)[3:] == [(), ("cell.plain",)]
@@ -153,7 +153,7 @@ def test_variables_of_a_script() -> None:
 def test_places_of_other_objects_count_in_the_search(monkeypatch) -> None:
     """A list of samples is not searched again for each of them; a plain variable is found, and
     models that were found before."""
-    monkeypatch.setattr(attribute_names, "_MAX_PLACES", 20)
+    monkeypatch.setattr(argument_objects, "_MAX_OBJECTS", 20)
     held = {"net": nn.Linear(3, 3), "rows": [[number] for number in range(30)], "x": torch.ones(3)}
     line = "x + net.weight + batch['a'] + x + net.bias"
     recording = executed(line, **held, batch={"a": torch.ones(3)})
@@ -161,6 +161,16 @@ def test_places_of_other_objects_count_in_the_search(monkeypatch) -> None:
     assert [slot.name for slot in recording.inputs] == ["x"]
     named = [one.names for one in recording.values.values() if one.role is Role.PARAMETER]
     assert named == [("net.weight",), ("net.bias",)]
+
+
+def test_long_lists_of_numbers_do_not_end_the_search() -> None:
+    """After 1,000 tokens or words in a row, no more of them are looked at."""
+    words = {str(number): number for number in range(150_000)}
+    mixed = [*range(900), torch.ones(3)]
+    held = {"tokens": [*range(150_000)], "words": words, "mixed": mixed}
+    held |= {"x": torch.ones(3), "batch": {"a": torch.ones(3)}}
+    recording = executed("x + batch['a'] + mixed[900]", **held)
+    assert constants(recording) == [("batch.a",), ("mixed.900",)]
 
 
 class Rows(torch.utils.data.Dataset[torch.Tensor]):

@@ -18,15 +18,12 @@ from torchrecorder.capture.hooks.source import first_local
 from torchrecorder.capture.module_registry import ModuleRegistry
 from torchrecorder.capture.module_tree import NamedModule, named_modules, tensor_dicts_of
 from torchrecorder.capture.tensors.argument_objects import (
-    MAX_ATTRIBUTE_DEPTH, MAX_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, attributes, every_place,
+    MAX_ATTRIBUTE_DEPTH, MAX_DEPTH, MAX_VARIABLE_DEPTH, ObjectPlaces, SearchLimit, attributes,
     places_in,
 )
 from torchrecorder.capture.tensors.entries import Entry, TensorNames
 from torchrecorder.events import Role, ScopeKind, SourceLine, ValueId
 from torchrecorder.graph.nodes import Value
-
-_MAX_PLACES = 100_000
-"""The maximum number of objects in attributes and variables that a run searches."""
 
 _DATASET = "dataset"
 _OF_PYTORCH = frozenset(vars(Module()))
@@ -39,7 +36,7 @@ class AttributeNames(TensorNames):
     def __init__(self, registry: ModuleRegistry) -> None:
         self.tape = registry.tape
         self.registry = registry
-        self._left = _MAX_PLACES
+        self._limit = SearchLimit()  # of the whole run
         self._globals: Mapping[str, Any] = {}
         self._models, self._moved = _Searched(), _Searched()
         self._dataset = _Searched(MAX_DEPTH)  # datasets may contain others
@@ -235,9 +232,9 @@ class AttributeNames(TensorNames):
         named = [name for name, model in models.items() if model is module]
         if named:
             return NamedModule(module, called if called in named else named[0])
-        for name, model in models.items() if self._left > 0 else ():
+        for name, model in models.items() if self._limit.left > 0 else ():
             inside = {id(item) for _, item in named_modules(model)}
-            self._left -= len(inside)
+            self._limit.left -= len(inside)
             if id(module) in inside:
                 return NamedModule(model, name)
         return NamedModule(module, called) if called is not None else None
@@ -257,10 +254,10 @@ class AttributeNames(TensorNames):
     def _registered(self, module: Module) -> NamedModule | None:
         """*module* with its path if it is a submodule of the innermost running module."""
         prefix, running = next(self._running(), ("", None))
-        if running is None or self._left <= 0:
+        if running is None or self._limit.left <= 0:
             return None
         for path, found in named_modules(running):
-            self._left -= 1
+            self._limit.left -= 1
             if found is module:
                 in_model = self.registry.entries[id(running)].in_model
                 return NamedModule(module, prefix + path, in_model)
@@ -276,12 +273,7 @@ class AttributeNames(TensorNames):
     ) -> Iterator[tuple[str, Tensor | Module]]:
         """The tensors and modules in *holder*, with paths, up to the limit of the run."""
         held = [(str(key), value) for key, value in holder.items() if key not in _OF_PYTORCH]
-        for name, found, is_result in every_place(held, deepest) if self._left > 0 else ():
-            self._left -= 1
-            if is_result:
-                yield name, found
-            if self._left < 0:
-                break
+        return places_in(held, deepest, self._limit)
 
 
 def _role_of(tensor: Tensor) -> Role:

@@ -23,6 +23,7 @@ _OF_PYTHON = frozenset(("requires_grad",))
 """Keyword arguments that PyTorch removes before it calls an operator."""
 
 _LISTS = list, tuple
+_NUMBERS = frozenset((bool, int, float))
 
 _TENSORS = "List[Tensor]"
 
@@ -114,7 +115,8 @@ def documented(func: Callable[..., Any]) -> tuple[str, ...]:
 def _kind(given: Any) -> Any:
     """What decides between overloads: the class of an argument, and of the items of a list."""
     if isinstance(given, _LISTS):
-        return list, *{_kind(item): None for item in given}
+        kinds = dict.fromkeys(map(type, given))
+        return list, *(kinds if _NUMBERS.issuperset(kinds) else dict.fromkeys(map(_kind, given)))
     return Tensor if isinstance(given, Tensor) else type(given)
 
 

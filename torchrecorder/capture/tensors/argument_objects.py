@@ -9,9 +9,10 @@ function, to a limited depth. No method or property of the user is called.
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -30,7 +31,14 @@ from torchrecorder.graph.recording import RecordedRun
 
 MAX_DEPTH = 6
 _MAX_PLACES = 4000
-"""The maximum depth and number of places of the search."""
+"""The maximum depth of the search, and the number of places from which nothing is opened."""
+
+_MAX_OBJECTS = 100_000
+"""The maximum number of objects that a search looks at."""
+
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
+_MAX_PLAIN = 1000
+"""The maximum number of plain objects in a row before the rest of a container is skipped."""
 
 MAX_ATTRIBUTE_DEPTH = 3
 """The maximum depth of the search in attributes of modules, which usually have no inputs."""
@@ -40,10 +48,10 @@ MAX_VARIABLE_DEPTH = 4
 
 # code that runs has variables, also those of its file, and no results
 _CLOSED = (
-    bool, int, float, complex, str, bytes, type(None), type, Module, Optimizer, torch.dtype,
-    torch.device, torch.Generator, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
-    types.ModuleType, types.FrameType, types.GeneratorType, types.CoroutineType,
-    types.AsyncGeneratorType, RecordedRun,
+    *_PLAIN, type, Module, Optimizer, torch.dtype, torch.device, torch.Generator,
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType,
+    types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType,
+    RecordedRun,
 )  # fmt: skip
 
 Named = list[tuple[str, Any]]
@@ -123,26 +131,44 @@ def has_function_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     )
 
 
-def places_in(arguments: Named, deepest: int) -> Iterator[tuple[str, Tensor | Module]]:
-    """Every tensor and module in *arguments*, breadth first, with its shortest path."""
-    places = every_place(arguments, deepest)
-    return ((name, found) for name, found, is_result in places if is_result)
+class SearchLimit:
+    """How many objects a search may still look at; several searches may share it."""
+
+    def __init__(self) -> None:
+        self.left = _MAX_OBJECTS
+
+    def without_plain(self, named: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        """The items of *named* that may be or have tensors; what follows many numbers or strings
+        in a row, such as the tokens of a text, is taken to be more of them."""
+        in_a_row = 0
+        for name, value in named:
+            if type(value) not in _PLAIN:
+                in_a_row = 0
+                yield name, value
+            elif in_a_row == _MAX_PLAIN or self.left <= 0:
+                break
+            else:
+                in_a_row += 1
+                self.left -= 1
 
 
-def every_place(arguments: Named, deepest: int) -> Iterator[tuple[str, Any, bool]]:
-    """Every object that `places_in` visits, with its path and whether it is a tensor or module.
-
-    Those are results, and are not searched.
-    """
-    queue = [(name, value, 0) for name, value in arguments]
+def places_in(
+    arguments: Named, deepest: int, limit: SearchLimit | None = None
+) -> Iterator[tuple[str, Tensor | Module]]:
+    """Every tensor and module in *arguments*, breadth first, with its shortest path, up to the
+    *limit*. Tensors and modules are not searched."""
+    limit = limit or SearchLimit()
+    queue = [(name, value, 0) for name, value in limit.without_plain(arguments)]
     seen: set[int] = set()
     for place, (name, found, depth) in enumerate(queue):  # grows while it is read
-        is_result = _is_a(found, (Tensor, Module))
-        yield name, found, is_result
-        is_open = not is_result and id(found) not in seen
-        if is_open and depth < deepest and len(queue) < _MAX_PLACES:
+        if limit.left <= 0:
+            break
+        limit.left -= 1
+        if _is_a(found, (Tensor, Module)):
+            yield name, found
+        elif depth < deepest and len(queue) < _MAX_PLACES and id(found) not in seen:
             seen.add(id(found))
-            parts = _parts(found)
+            parts = limit.without_plain(_parts(found))
             queue.extend([(_joined(name, key, value), value, depth + 1) for key, value in parts])
         queue[place] = ("", None, 0)
 
@@ -152,15 +178,15 @@ def _is_a(found: Any, classes: Any) -> bool:
     return issubclass(type(found), classes)
 
 
-def _parts(found: Any) -> list[tuple[str, Any]]:
+def _parts(found: Any) -> Iterable[tuple[str, Any]]:
     """The items of a container or the attributes of an object, without code of its class."""
     if _is_a(found, _CLOSED):
-        return []
+        return ()
     if _is_a(found, dict):
-        return [(_key(key), value) for key, value in dict.items(found)]
+        return ((_key(key), value) for key, value in dict.items(found))
     if _is_a(found, (tuple, list)):
-        values = [*(tuple.__iter__(found) if _is_a(found, tuple) else list.__iter__(found))]
-        return [*zip(_fields(found) or map(str, range(len(values))), values)]
+        values = tuple.__iter__(found) if _is_a(found, tuple) else list.__iter__(found)
+        return zip(_fields(found) or map(str, itertools.count()), values)
     return attributes(found)
 
 

@@ -31,6 +31,7 @@ ANYWHERE = 1 << 62
 """A byte offset after the end of every storage."""
 
 _NO_PARTS = frozenset((int, float, bool, str, type(None)))
+"""Types without tensors; a long list of them, such as the tokens of a text, takes no time."""
 _ENDS = ("start", "stop", "step")
 
 
@@ -58,6 +59,8 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
 
 def _parts(value: Any, name: str) -> list[tuple[str, Any]]:
     prefix = f"{name}." if name else ""
+    if isinstance(value, (tuple, list)) and _NO_PARTS.issuperset(map(type, value)):
+        return []
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(prefix + field, item) for field, item in zip(value._fields, value)]
     if isinstance(value, (tuple, list)):
