@@ -171,3 +171,21 @@ def test_operations_that_only_autograd_shows_are_recomputed_too(reentrant):
     assert ranked.isdisjoint(op.id for op in inside)
     with pytest.raises(tr.TorchRecorderError, match="no module or operation is called"):
         tr.make_dot(found, group={"Part": [inside[0].id]})
+
+
+@pytest.mark.parametrize("outer", [False, True])
+def test_operations_before_a_recomputed_module_are_recomputed(outer):
+    """Also in a checkpoint inside another one, which runs a backward pass of its own."""
+    layer, x = torch.nn.Linear(3, 3), torch.ones(2, 3, requires_grad=True)
+
+    def inner(x):
+        return layer(x.sin()).exp()
+
+    def step(x):
+        return checkpoint(inner, x, use_reentrant=False)
+
+    with tr.Recorder() as recorder:
+        (checkpoint(step, x, use_reentrant=True) if outer else step(x)).sum().backward()
+    ops = recorder.recording.ops.values()
+    assert {op.recompute for op in ops if op.kind is OpKind.HIDDEN} == {True}
+    assert [op.kind for op in ops if op.name == "sin" and not op.recompute] == [OpKind.CALLED]

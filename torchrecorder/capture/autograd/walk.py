@@ -53,6 +53,7 @@ class AutogradWalk:
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.node_recorded: Callable[[GradId, Any], None] | None = None
+        self.unpacks: Callable[[], bool] = lambda: False  # whether a node may unpack saved tensors
         self.foreign_nodes = ThreadNodes(self)
         self.hidden = HiddenOps(self)
         self.key: Callable[[Any], int] = number_of
@@ -77,10 +78,15 @@ class AutogradWalk:
         node = current_node()
         return name_of(node) if isinstance(node, BackwardCFunction) else None
 
+    def is_in_pass(self) -> bool:
+        """Whether this thread runs a part of a backward pass: of a custom function, or forward
+        again, for the saved tensors of a node."""
+        return self.custom_backward() is not None or current_node() is not None and self.unpacks()
+
     def made_in_pass(self, node: Any) -> bool:
-        """Whether the running backward of a custom function has created *node*."""
+        """Whether the running part of a backward pass has created *node*."""
         is_new = self.since == LEAF or self.is_recent(self.key(node))
-        return is_new and self.custom_backward() is not None
+        return is_new and self.is_in_pass()
 
     def is_older(self, node: Any) -> bool:
         """Whether *node* is from before the run; one without a number, from before the first op."""

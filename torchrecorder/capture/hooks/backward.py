@@ -52,6 +52,7 @@ class BackwardRuns:
     def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
         self.tape = tape
         self.autograd = autograd
+        autograd.unpacks = lambda: any(run.in_node or run.inner for run in self.running[-1:])
         self.running: list[RunningPass] = []
         self._makers: dict[int, list[tuple[int, GradId]]] = {}
         self._forms: dict[Any, Gradient] = {}
@@ -70,8 +71,7 @@ class BackwardRuns:
 
         There are none inside a transformation of ``torch.func``, whose graph is behind wrappers.
         """
-        number, create_graph = next(self.tape.backward_runs), kwargs.get("create_graph", False)
-        run = RunningPass(self, number, op, bool(create_graph))
+        run = RunningPass(self, next(self.tape.backward_runs), op, bool(kwargs.get("create_graph")))
         if nodes:
             run.graph = roots(args, kwargs), wanted(args, kwargs)
         self.running.append(run)

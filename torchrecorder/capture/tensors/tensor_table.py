@@ -164,7 +164,7 @@ class TensorTable:
         self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = (), role: Role = Role.INNER
     ) -> ValueId:
         """Add *tensor*, with an op ``alias`` that reads *before*, a value in the same memory."""
-        op, again = self.tape.next_op(), self.autograd.custom_backward() is not None
+        op, again = self.tape.next_op(), self.autograd.is_in_pass()
         value, slots = self.add_value(tensor, op, role, names), (Slot("0", before),)
         self.tape.write_op(op, "alias", slots, (value,), OpKind.PASS, recompute=again)
         return value
@@ -243,8 +243,8 @@ class TensorTable:
                 return self._add_alias(tensor, memory, entry.names)
         op, slots = self.tape.next_op(), (Slot("0", entry.value),)
         value = self._update(tensor, entry, op)
-        recompute = self.autograd.custom_backward() is not None
-        self.tape.write_op(op, "write in place", slots, (value,), recompute=recompute)
+        again = self.autograd.is_in_pass()
+        self.tape.write_op(op, "write in place", slots, (value,), recompute=again)
         return value
 
     def _read_requires_grad(self, tensor: Tensor, entry: Entry) -> ValueId:
