@@ -83,7 +83,7 @@ def test_a_long_chain_stands_in_columns_on_a_sheet() -> None:
     assert all(boxes[n].x > boxes[n - 1].x + 100 for n in starts)
 
 
-@pytest.mark.parametrize("title", [12.0, 100.0])
+@pytest.mark.parametrize("title", [12.0, 100.0, 200.0])
 def test_a_tall_title_counts_as_part_of_the_columns(title: float) -> None:
     """With it they are no more than two boxes longer than what was asked for."""
     items, links = _chain(20)

@@ -32,9 +32,12 @@ def row_ends(scope: PlacedScope) -> list[float]:
 
 
 def even_cuts(scope: PlacedScope, levels: Sequence[float], columns: int) -> list[float]:
-    """Cuts that give columns of similar length, and that few edges cross."""
+    """Cuts that give columns of similar length, and that few edges cross.
+
+    The first column begins at the first of *levels*, the others can begin at the later ones.
+    """
     crossed = dict(zip(levels, crossing(scope, levels)))
-    found = [0.0]
+    found = [levels[0]]
     for left in range(columns, 1, -1):
         wish = found[-1] + (scope.height - found[-1]) / left
         later = levels[bisect_right(levels, found[-1]) : -1]

@@ -34,12 +34,12 @@ points."""
 def wrapped(scope: PlacedScope, columns: int, space: HeaderSpace) -> PlacedScope | None:
     """*scope* in *columns* columns; None if it has too few cuts, or the last one saves little.
     *space* is that of its header."""
-    levels = row_ends(scope)
+    levels = [space.before, *row_ends(scope)]
     cuts, before = (even_cuts(scope, levels, count) for count in (columns, columns - 1))
-    longest, without = (_longest([space.before, *item, scope.height]) for item in (cuts, before))
+    longest, without = (_longest([levels[0], *item, scope.height]) for item in (cuts, before))
     if len(cuts) < columns - 1 or longest > without * (1 - MIN_REDUCTION / columns):
         return None
-    return _MultiColumn(scope, cuts, [space.before, *levels], space).composed()
+    return _MultiColumn(scope, cuts, levels, space).composed()
 
 
 def cut_before(
