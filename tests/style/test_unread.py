@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import torchrecorder
+from torchrecorder.events import FUNCTION, ScopeKind
 from torchrecorder.style.draw import draw, repainted
 from torchrecorder.style.figure import Shape
 from torchrecorder.style.style import Style
@@ -316,6 +317,24 @@ def test_what_replaces_a_gradient_is_used(hook: str, tmp_path: Path) -> None:
         box = next(shape for shape in figure.shapes if shape.label[0].text == "mul")
         assert [text.text for text in box.label] == ["mul", "× -0.3", "becomes a gradient"]
         assert box.look.dash == "solid"
+
+
+@pytest.mark.parametrize("kind", [ScopeKind.NO_GRAD, ScopeKind.FUNCTION])
+@pytest.mark.parametrize("is_read, caption", [(False, "unused"), (True, "read by item")])
+def test_a_closed_region_that_nothing_reads_is_unused(
+    kind: ScopeKind, is_read: bool, caption: str
+) -> None:
+    """As a closed call of a function is; what its own operations read does not count."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("closed", FUNCTION, kind=kind) as scope:
+            found = run.op("exp", run.op("cos", x))
+        if is_read:
+            run.op("item", found, outputs=0)
+        run.returns(run.op("sin", x))
+    view = make_view(run.recording(), ViewOptions(closed="closed"))
+    assert unread(view)[scope] == caption
 
 
 def test_what_a_hook_only_reads_is_unused() -> None:

@@ -1,4 +1,4 @@
-"""Unread: inputs, operations and modules that no drawn box reads."""
+"""Unread: inputs, operations, modules and regions that no drawn box reads."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ NOT_READ = "unused"
 GRADIENT = "becomes a gradient"
 DEAD_END = "leads only to unused results"
 _MAX_NAMES = 3
-_READABLE = (BoxKind.INPUT, BoxKind.OP, BoxKind.MODULE)
+_READABLE = (BoxKind.INPUT, BoxKind.OP, BoxKind.MODULE, BoxKind.REGION)
 
 
 def unread(view: View) -> Mapping[str, str]:
-    """The captions of inputs, operations and modules without outgoing edges: ``"unused"``, or the
-    hidden operations that read them, such as ``"read by item"``, or ``"read by backward"`` if they
-    ran again in a backward pass. The result of a hook is ``"kept as weight.grad"``, or `GRADIENT`
-    if the backward pass continues with it. Boxes that lead only to unread boxes have `DEAD_END`.
+    """The captions of inputs, operations, modules and regions without outgoing edges: ``"unused"``,
+    or the hidden operations that read them, such as ``"read by item"``, or ``"read by backward"``
+    if they ran again in a backward pass. The result of a hook is ``"kept as weight.grad"``, or
+    `GRADIENT` if the backward pass continues with it. Boxes that lead only to unread boxes have
+    `DEAD_END`.
 
     Boxes with an op that has an effect are excluded, see `lasting`.
     """
@@ -81,8 +82,7 @@ def _readers(view: View, box: Box, drawn: Set[str]) -> str:
                 waiting += [one for one in further if one not in seen]
             elif not (is_identity(reader) and not reader.outputs):
                 found[reader.id] = reader
-    rounds = frozenset(box.members)
-    if not found or box.kind is BoxKind.MODULE and box.count == 1 and found.keys() <= rounds:
+    if not found or box.count == 1 and found.keys() <= frozenset(box.members):
         given = {value for run in recording.backward_runs for value in run.replacements}
         return NOT_READ if given.isdisjoint(seen) else GRADIENT
     unseen = (reader for reader in found.values() if reader.id not in drawn)
