@@ -236,7 +236,7 @@ def test_views_and_their_steps_do_not_change() -> None:
 
 
 def test_what_is_in_repeats_is_not_drawn_if_these_fold() -> None:
-    """All scopes in them, at any depth, are in the first."""
+    """All scopes and operations in them, at any depth, are in the first."""
     run = Builder()
     with run.scope("Net"):
         h = run.input()
@@ -245,7 +245,8 @@ def test_what_is_in_repeats_is_not_drawn_if_these_fold() -> None:
                 h = linear(run, "fc", h)
     recording = run.recording()
     later = {scope.id for scope in recording.scopes.values() if "layers.1" in scope.path}
-    assert len(later) == 3 and repeated(recording) == later
+    later |= {op.id for op in recording.ops.values() if op.scope in later}
+    assert len(later) == 4 and repeated(recording) == later
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])

@@ -368,7 +368,7 @@ def repeated(
     undrawn = {*again}
     for around, children in recording.children.items():
         if around in undrawn:
-            undrawn.update(child.id for child in children if isinstance(child, Scope))
+            undrawn.update(child.id for child in children)
             continue
         units = [unit(recording, child.id) for child in children if child.id not in again]
         undrawn.update(_later(recording, units))
