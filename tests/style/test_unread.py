@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -342,3 +343,30 @@ def test_what_a_hook_only_reads_is_unused() -> None:
     with torchrecorder.Recorder() as recorder:
         Reversed("reads")(torch.ones(3, 4)).backward()
     assert last_lines(recorder.recording)["mul"] == "unused"
+
+
+def clipped(gradient: Tensor) -> Tensor:
+    """Changed in place."""
+    return gradient.mul_(2).clamp_(-0.1, 0.1)
+
+
+def placed(gradient: Tensor) -> Tensor:
+    """A part of a tensor that the hook fills."""
+    rows = gradient.new_zeros(2, *gradient.shape)
+    rows[0] = gradient
+    return rows[0]
+
+
+@pytest.mark.parametrize("hook, name", [(clipped, "clamp_"), (placed, "getitem")])
+def test_a_gradient_that_is_written_in_place_or_is_a_part(
+    hook: Callable[[Tensor], Tensor], name: str
+) -> None:
+    """The operation that returns it says so, and so does the closed call of the hook."""
+    x = torch.ones(3, requires_grad=True)
+    with torchrecorder.Recorder() as recorder:
+        y = x.sin()
+        y.register_hook(hook)
+        y.square().sum().backward()
+    assert last_lines(recorder.recording)[name] == "becomes a gradient"
+    closed = last_lines(recorder.recording, depth=0, functions=True)
+    assert closed[f"{hook.__name__}()"] == "becomes a gradient"

@@ -175,6 +175,11 @@ class Boundaries:
         return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))
 
 
+def replacements(recording: Relations) -> frozenset[ValueId]:
+    """The results of hooks with which a backward pass goes on."""
+    return frozenset(value for run in recording.backward_runs for value in run.replacements)
+
+
 def trained_later(
     values: Collection[Value], grads: Iterable[GradNode]
 ) -> Iterator[tuple[ValueId, Value]]:

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.relations import is_alias
+from torchrecorder.graph.relations import is_alias, replacements
 from torchrecorder.graph.structural_hash import BACKWARD
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.views.effects import lasting
@@ -29,7 +29,7 @@ def unread(view: View) -> Mapping[str, str]:
     `GRADIENT` if the backward pass continues with it. Boxes that lead only to unread boxes have
     `DEAD_END`.
 
-    Boxes with an op that has an effect are excluded, see `lasting`.
+    Other boxes with an op that has an effect are excluded, see `lasting`.
     """
     if view.backward:
         return {}
@@ -37,9 +37,10 @@ def unread(view: View) -> Mapping[str, str]:
     if not any(box.id not in read and box.kind in _READABLE for box in view.boxes.values()):
         return {}
     effects = lasting(view.recording)
-    boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, effects)]
+    replaced = replacements(view.recording)
+    boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, effects, replaced)]
     drawn = {member for box in view.boxes.values() for member in box.members}
-    found = {box.id: _readers(view, box, drawn) for box in boxes if box.id not in read}
+    found = {box.id: _readers(view, box, drawn, replaced) for box in boxes if box.id not in read}
     gone = {box for box, caption in found.items() if caption == NOT_READ}
     heads: dict[str, set[str]] = {}
     for arrow in view.arrows if gone else ():
@@ -51,13 +52,21 @@ def unread(view: View) -> Mapping[str, str]:
     return found
 
 
-def _may_be_idle(view: View, box: Box, effects: frozenset[str]) -> bool:
-    """Whether *box* has no effect if no other box reads its results; members in *effects* do."""
+def _may_be_idle(
+    view: View, box: Box, effects: frozenset[str], replaced: frozenset[ValueId]
+) -> bool:
+    """Whether *box* has no effect but its results, or one of them is in *replaced*.
+
+    Members in *effects* do have an effect.
+    """
     if box.kind is BoxKind.INPUT:
         return True
     if box.kind not in _READABLE:
         return False
-    return bool(_ops_of(view, box)) and effects.isdisjoint(box.members)
+    ops = _ops_of(view, box)
+    return bool(ops) and effects.isdisjoint(box.members) or any(
+        not replaced.isdisjoint(op.outputs) for op in ops if replaced
+    )
 
 
 def _ops_of(view: View, box: Box) -> list[Op]:
@@ -66,7 +75,7 @@ def _ops_of(view: View, box: Box) -> list[Op]:
     return [ops[OpId(member)] for member in box.members if member in ops]
 
 
-def _readers(view: View, box: Box, drawn: Set[str]) -> str:
+def _readers(view: View, box: Box, drawn: Set[str], replaced: frozenset[ValueId]) -> str:
     """The hidden operations that read an idle box, as a caption; *drawn*: members of all boxes."""
     recording = view.recording
     results = (value for op in _ops_of(view, box) for value in op.outputs)
@@ -83,8 +92,7 @@ def _readers(view: View, box: Box, drawn: Set[str]) -> str:
             elif not (is_identity(reader) and not reader.outputs):
                 found[reader.id] = reader
     if not found or box.count == 1 and found.keys() <= frozenset(box.members):
-        given = {value for run in recording.backward_runs for value in run.replacements}
-        return NOT_READ if given.isdisjoint(seen) else GRADIENT
+        return NOT_READ if replaced.isdisjoint(seen) else GRADIENT
     unseen = (reader for reader in found.values() if reader.id not in drawn)
     hidden = sorted(unseen, key=attrgetter("index"))
     names = [*dict.fromkeys(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchrecorder.events import MODES, OpId, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import is_alias, ops_inside, scopes_inside
+from torchrecorder.graph.relations import is_alias, ops_inside, replacements, scopes_inside
 from torchrecorder.views.branches import MIN_SHARE, kind_of
 from torchrecorder.views.quiet_ops import is_identity
 
@@ -66,7 +66,7 @@ def _used(recording: RecordedRun) -> frozenset[OpId]:
     """The ops that have an effect, or whose results are read by such ops, directly or not."""
     ops, values, effects = recording.ops, recording.values, lasting(recording)
     lasting_in = {one for one in recording.scopes if not effects.isdisjoint(recording.within(one))}
-    given = {value for run in recording.backward_runs for value in run.replacements}
+    given = replacements(recording)
     waiting = [
         op for op in ops.values()
         if op.id in effects or op.recompute or op.scope in lasting_in

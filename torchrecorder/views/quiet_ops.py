@@ -8,7 +8,7 @@ from collections.abc import Collection, Set
 from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import readers_of
+from torchrecorder.graph.relations import readers_of, replacements
 from torchrecorder.graph.variables import KEPT
 
 RESHAPES = frozenset(
@@ -171,7 +171,7 @@ def copies(
 
     *needed* ops return no tensor and are drawn all the same; *hidden* ops are not drawn.
     """
-    given = {slot.value for slot in recording.outputs}
+    given = {slot.value for slot in recording.outputs} | replacements(recording)
     able = [
         op for op in recording.ops.values()
         if (is_copy(op) or is_part(op) or not op.inputs) and _may_hide(op, given)
