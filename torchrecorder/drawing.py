@@ -144,7 +144,6 @@ def make_dot(
         >>> "linear" in torchrecorder.make_dot(recording, depth=1).source
         True
     """
-    from torchrecorder.export.digraph import Digraph
     from torchrecorder.export.styler import own_arguments, to_digraph
 
     if depth is not None:
@@ -154,4 +153,4 @@ def make_dot(
     own = own_arguments(styler_cls, options)
     chosen = drawing(**{name: value for name, value in options.items() if name not in own})
     shown = chosen_view(recording, chosen)
-    return to_digraph(shown, chosen.style, styler_cls, own, make=Digraph)
+    return to_digraph(shown, chosen.style, styler_cls, own)

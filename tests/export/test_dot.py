@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.figures import network, regions
-from torchrecorder.export.dot import dot_text, node_name, to_dot
+from torchrecorder.export.dot import dot_text, node_name
+from torchrecorder.export.styler import to_digraph
 from torchrecorder.export.quoting import attribute, quote, verbatim
 from torchrecorder.export.svg import centered
 from torchrecorder.recording import Recording
@@ -81,8 +82,9 @@ def test_golden(case: str, options: dict[str, object], style: Style, update_gold
 
 def test_two_ways_to_the_same_text() -> None:
     """The Digraph and the text say the same; graphviz quotes the name in its own way."""
-    figure = figure_of(regions())
-    assert to_dot(figure).source.split("\n")[1:] == dot_text(figure).split("\n")[1:]
+    view = make_view(regions(), ViewOptions())
+    text = dot_text(draw(view, Style()))
+    assert to_digraph(view, Style()).source.split("\n")[1:] == text.split("\n")[1:]
 
 
 def nasty_network(name: str) -> Recording:

@@ -6,13 +6,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import graphviz
 import pytest
 
 from tests.export.test_dot import placed
 from tests.export.test_geometry import LOOK, alone
 from torchrecorder.export.dot import (
-    dot_text, in_order, in_two, look_attributes, output_labels, pieces, plain_label, to_dot,
+    dot_text, in_order, in_two, look_attributes, output_labels, pieces, plain_label,
 )
 from torchrecorder.layout import engine
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Shape, Text
@@ -36,16 +35,6 @@ def edges(figure: Figure) -> list[Any]:
     """What Graphviz reads of each line; nothing is placed, since a layout keeps no weights."""
     read = json.loads(engine.run(dot_text(figure), "json0", program="nop"))
     return read["edges"]  # type: ignore[no-any-return]
-
-
-def test_a_graph_of_ones_own_class() -> None:
-    """The class that is given is the one that is made, with the name of the figure."""
-    class Mine(graphviz.Digraph):
-        pass
-
-    made = to_dot(chain("a"), Mine)
-    assert type(made) is Mine and made.name == "f" and '"a" [' in made.source
-    assert type(to_dot(chain("a"))) is graphviz.Digraph
 
 
 @pytest.mark.parametrize(("look", "style"), [

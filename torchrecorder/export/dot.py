@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export import legend
 from torchrecorder.export.legend import SMALL_TEXT
@@ -17,11 +16,6 @@ from torchrecorder.style.color import faded
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text, nested
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.paper import Paper
-
-if TYPE_CHECKING:
-    import graphviz
-
-GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
 
 MARK = "centered"
 """The class of boxes with centered labels."""
@@ -46,20 +40,6 @@ LEADING = 1.15
 """Line height of small text, relative to its font size."""
 
 
-def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
-    """*figure* as a graph that can be styled and nested further; *make* is its class, by default
-    ``graphviz.Digraph``."""
-    graph: Any
-    if make is None:
-        from graphviz import Digraph
-
-        graph = Digraph(name=figure.name)
-    else:
-        graph = make(name=figure.name)
-    graph.body.extend(f"\t{line}\n" for line in _statements(figure))
-    return graph  # type: ignore[no-any-return]
-
-
 @dataclass(frozen=True)
 class Pins:
     """Attributes with positions, for layouts that Graphviz did not compute."""
@@ -78,7 +58,7 @@ class Pins:
 def dot_text(figure: Figure, pins: Pins = Pins()) -> str:
     """*figure* in DOT."""
     head = f"digraph {quote(figure.name)} {{"
-    return "\n\t".join([head, *_statements(figure, pins)]) + "\n}\n"
+    return "\n\t".join([head, *statements(figure, pins)]) + "\n}\n"
 
 
 def node_name(box: str) -> str:
@@ -121,7 +101,8 @@ def output_labels(figure: Figure) -> dict[str, Text]:
     return {tail: Text(in_a_line(labels)) for tail, labels in outputs.items()}
 
 
-def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
+def statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
+    """The statements of the graph, without tabs and newlines."""
     if figure.legend and not pins.legend:
         yield f"graph [{joined(quoted(legend.ON_ITS_OWN))}]"
     yield from _defaults(figure)
@@ -227,26 +208,15 @@ def _shape(shape: Shape, figure: Figure, outputs: Text | None, pinned: Mapping[s
     if shape.tooltip:
         attributes["tooltip"] = verbatim(shape.tooltip)
     attributes.update(pinned)
-    if not own:
-        return f"{_look_text(look_attributes, shape.look)}, {joined(attributes)}"
     return joined({**quoted(look_attributes(shape.look)), **attributes, **attribute_values(own)})
-
-
-@lru_cache(maxsize=2048)
-def _look_text(write: Callable[[Look], dict[str, str]], look: Look) -> str:
-    """The attribute list of a look without attributes of the user."""
-    return joined(quoted(write(look)))
 
 
 def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
     attributes = {"label": _corner(group, figure), "margin": quote("9")}
     attributes["tooltip"] = verbatim(group.tooltip)  # otherwise inherited from the group around it
     attributes.update(pinned)
-    own = group.look.attributes
-    if not own:
-        return f"{_look_text(_paper_attributes, group.look)}, {joined(attributes)}"
-    look = quoted(_paper_attributes(group.look))
-    return joined({**look, **attributes, **attribute_values(own)})
+    look, own = quoted(_paper_attributes(group.look)), attribute_values(group.look.attributes)
+    return joined({**look, **attributes, **own})
 
 
 def _paper_attributes(look: Look) -> dict[str, str]:

@@ -7,21 +7,24 @@ node is looked up on access.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import MAPPING, check_one
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export.dot import GraphT, look_attributes, plain_label, to_dot
+from torchrecorder.export.dot import look_attributes, plain_label, statements
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import BoxKind, Nesting, View
+
+if TYPE_CHECKING:
+    from torchrecorder.export.digraph import Digraph
 
 
 class BaseNode:
@@ -127,24 +130,26 @@ def to_digraph(
     style: Style,
     styler_cls: Any = None,
     styler_args: Mapping[str, Any] = MappingProxyType({}),
-    make: Callable[..., GraphT] | None = None,
-) -> GraphT:
-    """*view* as a ``graphviz.Digraph``.
+) -> Digraph:
+    """*view* as a graph that can be styled and nested further.
 
     Args:
         view: The view.
         style: The style.
         styler_cls: A `GraphvizStyler`, its subclass or an instance; its attributes have precedence.
         styler_args: Further arguments for its ``__init__``.
-        make: The class of the graph.
 
     Raises:
         InvalidArgument: *styler_cls* is not a styler.
     """
+    from torchrecorder.export.digraph import Digraph
+
     figure = draw(view, style)
     if styler_cls is not None:
         figure = styled(figure, view, _styler(styler_cls, style, styler_args))
-    return to_dot(figure, make)
+    graph = Digraph(name=figure.name)
+    graph.body.extend(f"\t{line}\n" for line in statements(figure))
+    return graph
 
 
 def own_arguments(styler_cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
