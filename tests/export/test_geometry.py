@@ -40,7 +40,7 @@ def alone(outline: Any = "box", count: int = 1, **facts: Any) -> Figure:
 
 def parts(figure: Figure, kind: str) -> list[xml.etree.ElementTree.Element]:
     """Its boxes, lines or open modules, as they are written without Graphviz."""
-    text = plain_svg(figure, timeout=5)
+    text = plain_svg(figure, Placed.lay_out(figure, 5.0))
     groups = xml.etree.ElementTree.fromstring(text).iter(f"{SVG}g")
     return [group for group in groups if group.get("class") == kind]
 
@@ -334,7 +334,8 @@ def test_the_line_back_in_a_loop(direction: Any, up: bool, ends: tuple[str, str]
 def test_frames_of_open_modules_are_pinned() -> None:
     """For Graphviz, by two corners, around all boxes in them; y points up there."""
     figure = draw(make_view(figures.network(), ViewOptions(depth=5)))
-    placed, text = Placed.lay_out(figure, 5.0), nested_text(figure)
+    placed = Placed.lay_out(figure, 5.0)
+    text = nested_text(figure, placed)
     found = {tuple(map(float, each.split(","))) for each in re.findall(r'bb="([-\d.,]+)"', text)}
     high, boxes = placed.picture.height, placed.boxes()
     drawn = [boxes[group.id] for group in figure.groups]

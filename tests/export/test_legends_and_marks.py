@@ -256,7 +256,8 @@ def test_a_legend_stands_where_it_needs_less_space(wide: float, high: float, bes
 
 def test_a_layer_that_would_be_empty_is_left_out() -> None:
     """A picture of boxes alone has one."""
-    svg = plain_svg(alone(), timeout=5)
+    figure = alone()
+    svg = plain_svg(figure, Placed.lay_out(figure, 5.0))
     (graph,) = xml.etree.ElementTree.fromstring(layered(svg, {"a": "A"}))
     assert [part.get("class") for part in graph if part.tag == f"{SVG}g"] == ["layer"]
 

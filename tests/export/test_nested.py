@@ -36,6 +36,11 @@ def painted(recording: Recording, style: Style = Style()) -> xml.etree.ElementTr
     return xml.etree.ElementTree.fromstring(Svg(layout="nested").export(view, style))
 
 
+def text_of(shown: Figure) -> str:
+    """A figure in DOT, with all positions."""
+    return nested_text(shown, Placed.lay_out(shown, 5.0))
+
+
 def test_everything_is_painted() -> None:
     """As many boxes, clusters and lines as the figure has, with their texts."""
     recording = figures.network()
@@ -53,7 +58,7 @@ def test_everything_is_painted() -> None:
 def test_texts_fit_their_boxes(direction: str) -> None:
     """Every box is larger than its label, in every direction; the file is well-formed."""
     style = Style(direction=direction, legend=True)  # type: ignore[arg-type]
-    text = nested_text(figure(figures.network(), style, depth=5))
+    text = text_of(figure(figures.network(), style, depth=5))
     sizes = re.findall(r'width="([\d.]+)", height="([\d.]+)"', text)
     assert sizes and all(float(width) > 0.35 and float(height) > 0.2 for width, height in sizes)
     painted(figures.network(), style)
@@ -62,7 +67,7 @@ def test_texts_fit_their_boxes(direction: str) -> None:
 def test_the_legend_is_of_boxes_in_a_frame() -> None:
     """In the outlines that they explain, beside or below what is drawn, and off the frame."""
     shown = figure(figures.network(), Style(legend=True, theme=THEMES["print"]), depth=5)
-    text = nested_text(shown)
+    text = text_of(shown)
     entry = r'"legend_\d+" \[shape="(\w+)".*? width="([\d.]+)".*? pos="([-\d.]+),([-\d.]+)"'
     rows = re.findall(entry, text)
     assert [row[0] for row in rows[:2]] == ["parallelogram", "octagon"]
@@ -78,7 +83,7 @@ def test_the_legend_is_of_boxes_in_a_frame() -> None:
 def test_the_same_run_gives_the_same_bytes() -> None:
     """Two drawings of one recording are identical."""
     shown = figure(figures.regions(), depth=5)
-    assert nested_text(shown) == nested_text(shown)
+    assert text_of(shown) == text_of(shown)
 
 
 def test_pdf_and_png_too() -> None:
@@ -186,7 +191,7 @@ def test_titles_stand_in_a_corner_of_their_cluster(direction: str) -> None:
     """At the left, at the top, but where the flow begins below; whole, and off the border."""
     style = Style(direction=direction)  # type: ignore[arg-type]
     shown = figure(figures.network(), style, depth=5)
-    text = nested_text(shown)
+    text = text_of(shown)
     number = r"(-?[\d.]+)"
     sizes = [header_size(group.label, shown) for group in shown.groups]
     box = ",".join([number] * 4)

@@ -18,7 +18,7 @@ import torchrecorder
 from tests import figures
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.export import known
-from torchrecorder.export.nested import closed_size
+from torchrecorder.export.nested import Placed, closed_size
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
@@ -143,7 +143,7 @@ def test_every_outline(outline: Any) -> None:
     shape = figure.shapes[0]
     alone = replace(shape, look=replace(shape.look, outline=outline), group=None)
     figure = replace(figure, shapes=(alone,), groups=(), lines=())
-    text = plain_svg(figure, timeout=1)
+    text = plain_svg(figure, Placed.lay_out(figure, 1.0))
     (node,) = (part for part in fromstring(text).iter(f"{SVG}g") if part.get("class") == "node")
     drawn = [part for part in node.iter() if part.tag not in (f"{SVG}g", *NO_FORMS)]
     assert [part.tag[len(SVG):] for part in drawn] == FORMS[outline]

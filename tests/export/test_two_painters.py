@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 
 from tests.export.test_plain_svg import NO_FORMS, SVG, sides
-from torchrecorder.export.nested import PAINTER, nested_text
+from torchrecorder.export.nested import PAINTER, Placed, nested_text
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centered
 from torchrecorder.layout import engine
@@ -112,8 +112,9 @@ def _spots(form: Element) -> Iterator[tuple[float, float]]:
 def both(shown: Figure, below: bool = False) -> tuple[str, str]:
     """The picture as our code and as Graphviz write it."""
     shown = replace(shown, paper=Paper(width=1e5)) if below else shown
-    plain = plain_svg(shown, timeout=5)
-    painted = engine.run(nested_text(shown), "svg", program=PAINTER)
+    placed = Placed.lay_out(shown, 5.0)
+    plain = plain_svg(shown, placed)
+    painted = engine.run(nested_text(shown, placed), "svg", program=PAINTER)
     return plain, centered(painted.decode())
 
 
@@ -163,7 +164,8 @@ def test_corners_are_as_round_as_those_of_graphviz(outline: Any, radius: float |
 
 def test_what_has_a_place_is_not_moved() -> None:
     """No line that is not seen holds the legend, which is not packed either."""
-    text = nested_text(figure())
+    shown = figure()
+    text = nested_text(shown, Placed.lay_out(shown, 5.0))
     assert "invis" not in text and "packmode" not in text and "legend_1" in text
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from torchrecorder.export.graphviz import rendered
-from torchrecorder.export.nested import PAINTER, closed_size, nested_text
+from torchrecorder.export.nested import PAINTER, Placed, closed_size, nested_text
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.figure import Figure, Look, Shape, Text
 
@@ -71,7 +71,8 @@ def test_slanted_sides_do_not_cut_what_an_input_is_called(name: str) -> None:
     label = Text(name, "title"), Text("2×9 int64")
     look = Look("#d6efe9", "#068262", "#000000", "parallelogram")
     figure = Figure("net", (Shape("a", None, label, look, kind="input"),), (), ())
-    found = rendered(nested_text(figure), "svg", program=PAINTER).decode()
+    text = nested_text(figure, Placed.lay_out(figure, 5.0))
+    found = rendered(text, "svg", program=PAINTER).decode()
     (sides,) = re.findall(r'<polygon fill="#d6efe9"[^>]*points="([^"]*)"', found)
     corners = [tuple(map(float, each.split(","))) for each in sides.split()]
     lean = max(x for x, _ in corners) - max(x for x, y in corners if y == corners[2][1])

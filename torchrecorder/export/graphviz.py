@@ -90,13 +90,13 @@ class Painted(Checked):
         placed = None
         if nested:
             figure, placed = fitted(figure, self.timeout)
-        if itself:
-            svg = plain_svg(figure, self.timeout, placed)
+        if placed is not None and itself:
+            svg = plain_svg(figure, placed)
             return _on_paper(finished(svg, names_of(figure)), figure)
         if format != "svg":
             _warn_if_replaced(figure.fontname)
-        if nested:
-            text = nested_text(figure, self.timeout, placed)
+        if placed is not None:
+            text = nested_text(figure, placed)
         else:
             text = dot_text(replace(figure, paper=Paper()))
         paint = partial(

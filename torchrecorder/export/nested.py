@@ -13,7 +13,6 @@ from torchrecorder.export import legend
 from torchrecorder.export.head_marks import head_marks
 from torchrecorder.export.quoting import quote, verbatim
 from torchrecorder.graph.gc_pause import without_gc
-from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan
 from torchrecorder.layout.layered.place import Sheet
@@ -70,12 +69,8 @@ CUT = 0.29
 
 
 @without_gc()
-def nested_text(
-    figure: Figure, timeout: float = engine.TIMEOUT, placed: Placed | None = None
-) -> str:
-    """*figure* in DOT at full size with all positions, for `PAINTER`; *placed*, or laid out in at
-    most *timeout* seconds."""
-    placed = placed or Placed.lay_out(figure, timeout)
+def nested_text(figure: Figure, placed: Placed) -> str:
+    """*figure* in DOT at full size with the positions of *placed*, for `PAINTER`."""
     return dot_text(replace(figure, paper=Paper()), _pins(figure, placed))
 
 

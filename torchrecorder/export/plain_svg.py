@@ -50,9 +50,8 @@ Bounds = tuple[float, float, float, float]
 """Left, top, width and height."""
 
 
-def plain_svg(figure: Figure, timeout: float, placed: Placed | None = None) -> str:
-    """*figure* as SVG at full size, *placed* or laid out in at most *timeout* seconds."""
-    placed = placed or Placed.lay_out(figure, timeout)
+def plain_svg(figure: Figure, placed: Placed) -> str:
+    """*figure* as SVG at full size, with the positions of *placed*."""
     boxes, routes = placed.boxes(), list(placed.routes())
     frames = [_box(box) for box in boxes.values()]
     if figure.legend:
