@@ -44,6 +44,15 @@ class EdgeMatch:
             scopes = scopes + self._returned_by_wrappers.get((old.value, new.value), [])
         return any(scope not in self.after.within(reader) for scope in scopes)
 
+    def partners(self, added: bool, value: ValueId) -> Iterable[ValueId]:
+        """What `same` can match to *value*, which is of the second run if *added*."""
+        return self._partners[added].get(value, ())
+
+    @cached_property
+    def _partners(self) -> tuple[Mapping[ValueId, list[ValueId]], Mapping[ValueId, list[ValueId]]]:
+        pairs = [*self.matching.values.items(), *self._returned, *self._returned_by_wrappers]
+        return grouped(pairs), grouped((new, old) for old, new in pairs)
+
     def inputs(self, old: Op, new: Op) -> Iterator[SlotPair]:
         """The inputs of two matched ops, by name; those of uneven lists by what they are."""
         lists = list(uneven_lists(old, new, self.before.values, self.matching.values))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Optional
 
@@ -39,7 +40,10 @@ class Rewirings:
     def __init__(self, edges: EdgeMatch) -> None:
         self.edges = edges
         self.before, self.after, self.matching = edges.before, edges.after, edges.matching
-        self.blocked = lru_cache(maxsize=None)(self._blocked)
+        self.runs = self.before, self.after
+        self.unblocked = lru_cache(maxsize=None)(self._unblocked)
+        self.uses = lru_cache(maxsize=None)(self._uses)
+        self.sources = lru_cache()(self._sources)
 
     def all(self) -> Iterator[tuple[int, Change]]:
         """Every change, with its index in the second run."""
@@ -80,33 +84,62 @@ class Rewirings:
         matched, there = self.matching.there, self.matching.back
         if slot is None or twin is None:
             return _is_other(self.before, slot, matched) or _is_other(self.after, twin, there)
+        behind = self.sources(False, slot.value), self.sources(True, twin.value)
         return any(
-            self.edges.same(slot, source, new.scope)
-            for source in _behind(self.after, twin, there)
+            self.edges.same(slot, Slot("", value), new.scope)
+            for value in self.edges.partners(False, slot.value) if value in behind[True]
         ) or any(
-            self.edges.same(source, twin, new.scope)
-            for source in _behind(self.before, slot, matched)
+            self.edges.same(Slot("", value), twin, new.scope)
+            for value in self.edges.partners(True, twin.value) if value in behind[False]
         )
+
+    def _sources(self, added: bool, value: ValueId) -> set[ValueId]:
+        """What ops of one run without a counterpart read, from which they compute *value*."""
+        recording, found = self.runs[added], set[ValueId]()
+        known = self.matching.back if added else self.matching.there
+        waiting = [value]
+        while waiting:
+            producer = recording.values[waiting.pop()].producer
+            if producer is not None and producer not in known:
+                read = {slot.value for slot in recording.ops[producer].inputs} - found
+                found |= read
+                waiting += read
+        return found
 
     def _module(self, read: RewiredInput) -> tuple[ScopeId, ScopeId] | None:
         """The outermost matched scopes around the reader, if all in them read the other value."""
         if read.pair is None:
             return None
-        left, right = self.blocked(read.pair)
-        around = set(self.after.within(read.new.scope)) - right
+        left, right = self.unblocked(read.pair)
+        around = right.intersection(self.after.within(read.new.scope))
         for scope in reversed(self.before.within(read.old.scope)):
             there = self.matching.scopes.get(scope)
-            if scope not in left and there in around:
+            if scope in left and there in around:
                 return scope, there
         return None
 
-    def _blocked(self, pair: Pair) -> tuple[set[ScopeId], set[ScopeId]]:
-        """The scopes of both runs that make one of the values, or still read it."""
-        readers = self._readers[pair]
-        return (
-            _makers(self.before, pair[0], {old for old, _ in readers}),
-            _makers(self.after, pair[1], {new for _, new in readers}),
-        )
+    def _unblocked(self, pair: Pair) -> tuple[set[ScopeId], set[ScopeId]]:
+        """The scopes of both runs in which all readers of one of the values are in the *pair*, and
+        that do not make it."""
+        old, new = zip(*self._readers[pair])
+        return self._read_only_by(False, pair[0], {*old}), self._read_only_by(True, pair[1], {*new})
+
+    def _read_only_by(self, added: bool, value: ValueId, ops: set[OpId]) -> set[ScopeId]:
+        recording = self.runs[added]
+        if recording.values[value].role in STORED:
+            return set()
+        given, uses = recording.values[value].producer is None, self.uses(added, value)
+        return {
+            scope for scope, number in _per_scope(recording, ops).items() if number == uses[scope]
+            and not (given and recording.scopes[scope].parent is None)
+        }
+
+    def _uses(self, added: bool, value: ValueId) -> Counter[ScopeId]:
+        """How many ops in each scope make or read *value*."""
+        recording = self.runs[added]
+        producer = recording.values[value].producer
+        makers = () if producer is None else (producer,)
+        return _per_scope(recording, {*makers, *recording.consumers.get(value, ())})
 
     @cached_property
     def _readers(self) -> Mapping[Pair | None, list[tuple[OpId, OpId]]]:
@@ -114,28 +147,9 @@ class Rewirings:
         return grouped((read.pair, (read.old.id, read.new.id)) for read in self._reads)
 
 
-def _makers(recording: RecordedRun, value: ValueId, rewired: set[OpId]) -> set[ScopeId]:
-    """The scopes in which *value* is made, or read by other ops than the *rewired* ones."""
-    found = recording.values[value]
-    if found.role in STORED:
-        return set(recording.scopes)
-    ops = {op for op in recording.consumers.get(value, ()) if op not in rewired}
-    if found.producer is not None:
-        ops.add(found.producer)
-    made = set(recording.roots) if found.producer is None else set()
-    return made.union(*(recording.within(recording.ops[op].scope) for op in ops))
-
-
-def _behind(recording: RecordedRun, slot: Slot, known: Container[OpId]) -> Iterator[Slot]:
-    """What ops that are not *known* read, from which they compute the tensor in *slot*."""
-    waiting, seen = [slot], {slot.value}
-    while waiting:
-        producer = recording.values[waiting.pop().value].producer
-        if producer is not None and producer not in known:
-            read = [item for item in recording.ops[producer].inputs if item.value not in seen]
-            yield from read
-            seen.update(item.value for item in read)
-            waiting += read
+def _per_scope(recording: RecordedRun, ops: Iterable[OpId]) -> Counter[ScopeId]:
+    """How many of *ops* are in each scope, at any depth."""
+    return Counter(scope for op in ops for scope in recording.within(recording.ops[op].scope))
 
 
 def _is_other(recording: RecordedRun, slot: Slot | None, known: Container[OpId]) -> bool:
