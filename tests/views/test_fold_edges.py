@@ -13,10 +13,8 @@ from tests.figures import arrows, boxes, linear, view_of
 from torchrecorder.events import ScopeKind, SourceLine, ValueId
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.branches import Branches
 from torchrecorder.views.bundles import FlowKind, bundles
 from torchrecorder.views.fold.blocks import repeated
-from torchrecorder.views.quiet_ops import is_reshape
 from torchrecorder.views.pipeline import ViewOptions, plan
 from torchrecorder.views.tree import Tree
 
@@ -187,17 +185,6 @@ def test_layers_on_results_of_a_closed_module_fold(order: Sequence[int], counts:
     view = view_of(run.recording(), depth=1)
     layers = [box for box in view.boxes.values() if box.id in view.recording.scopes][1:]
     assert [box.count for box in layers] == counts
-
-
-def test_a_module_named_like_a_reshape_is_opened_as_others_are() -> None:
-    """Only ops can be too quiet to count."""
-    run = Builder()
-    with run.scope("Net"), run.scope("flatten", "Encoder"):
-        run.op("tanh", run.op("flatten", run.op("sin", run.input())))
-    recording = run.recording()
-    _, inner = recording.scopes
-    branches = Branches(recording, is_reshape, (), ())
-    assert branches.opened(1, spare=1) == {inner} and not branches.opened(1, spare=0)
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -10,7 +10,6 @@ from torchrecorder.events import FUNCTION, MODES, SUM, ScopeId, ScopeKind
 from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
-from torchrecorder.views.collapse import IsUndrawn
 from torchrecorder.views.effects import idle_calls
 from torchrecorder.views.quiet_ops import is_identity, is_reshape, returns_no_tensor
 from torchrecorder.views.view import Nesting
@@ -83,17 +82,16 @@ def _outermost(
     return len(outermost), frozenset(found)
 
 
-def plain_modules(recording: RecordedRun, quiet: IsUndrawn) -> frozenset[str]:
+def plain_modules(recording: RecordedRun, quiet: Collection[str]) -> frozenset[str]:
     """Innermost modules that run a single op or sum, such as a convolution or an activation.
 
-    Opening one shows nothing new, or internals of PyTorch. Ops that only reshape, return no tensor
-    or update buffers do not count.
+    Opening one shows nothing new, or internals of PyTorch. Ops that only reshape, or return no
+    tensor, do not count, nor do those *quiet*.
     """
-    kept = recording.bookkeeping
     work = Counter(scope.parent for scope in recording.scopes.values() if scope.cls == SUM)
     for op in recording.ops.values():
         idle = is_identity(op) or is_reshape(op) or returns_no_tensor(op)
-        if not (op.id in kept or quiet(op) or idle):
+        if not (op.id in quiet or idle):
             work[op.scope] += 1
     found = innermost(recording) | _beside_others(recording)
     return frozenset(scope for scope in found if work[scope] <= 1 or _is_unit(recording, scope))
@@ -117,18 +115,18 @@ def _is_unit(recording: RecordedRun, scope: ScopeId) -> bool:
 
 def boxes_at(
     recording: RecordedRun,
-    quiet: IsUndrawn,
+    quiet: Collection[str],
     closed: frozenset[str],
     hidden: frozenset[str] = frozenset(),
 ) -> list[int]:
     """The number of boxes of scopes and ops at each depth, from 0. *closed* scopes stay closed;
-    *hidden* scopes and ops, and ops that are *quiet*, are not drawn."""
+    *hidden* scopes and ops, and the ops *quiet*, are not drawn."""
     depths, through = scope_depths(recording), recording.transparent
-    unseen, skipped = recording.bookkeeping | hidden, closed | hidden
+    skipped = closed | hidden
     ops = [
         op
         for op in recording.ops.values()
-        if not (op.recompute or quiet(op) or op.id in unseen or op.scope in skipped)
+        if not (op.recompute or op.id in quiet or op.id in hidden or op.scope in skipped)
     ]
     scopes = [
         scope
@@ -203,7 +201,7 @@ class DepthChoice:
 def choose(
     recording: RecordedRun,
     depth: int | None,
-    quiet: IsUndrawn,
+    quiet: Collection[str],
     repeated: frozenset[str] = frozenset(),
     enough: int = DEFAULT_MAX_BOXES,
 ) -> DepthChoice:
@@ -242,8 +240,7 @@ def choose(
     if counts[base] > enough * GOOD_SHARE:
         return level
 
-    hidden = recording.bookkeeping | repeated
-    opened = Branches(recording, quiet, hidden, closed).opened(base, enough - counts[base])
+    opened = Branches(recording, repeated.union(quiet), closed).opened(base, enough - counts[base])
     if not opened:
         return level
     depths, through = scope_depths(recording), recording.transparent

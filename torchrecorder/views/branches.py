@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.collapse import IsUndrawn
 
 MIN_SHARE = 1 / 3
 """A part is opened only if it has at least this share of the ops in all closed scopes."""
@@ -27,15 +26,11 @@ OpenedPart = tuple[str, ...]
 class Branches:
     """Opens scopes, part by part, within a number of boxes.
 
-    *quiet* ops and *hidden* scopes and ops are not drawn, *closed* scopes stay closed.
+    *hidden* scopes and ops are not drawn, *closed* scopes stay closed.
     """
 
     def __init__(
-        self,
-        recording: RecordedRun,
-        quiet: IsUndrawn,
-        hidden: Collection[str],
-        closed: Collection[str],
+        self, recording: RecordedRun, hidden: Collection[str], closed: Collection[str]
     ) -> None:
         self.recording = recording
         self.closed = closed
@@ -43,10 +38,7 @@ class Branches:
         self.loose: Counter[str | None] = Counter()
         for around, children in _children(recording).items():
             shown = [
-                child
-                for child in children
-                if not (child.recompute or child.id in hidden)
-                and (isinstance(child, Scope) or not quiet(child))
+                child for child in children if not (child.recompute or child.id in hidden)
             ]
             self.scopes[around] = [child.id for child in shown if isinstance(child, Scope)]
             self.loose[around] = len(shown) - len(self.scopes[around])

@@ -6,14 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.nodes import Op
+from torchrecorder.events import ScopeId
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.full_view import scope_kind
-
-IsUndrawn = Callable[[Op], bool]
-"""Returns whether an op is left out of the figure when its scope is open."""
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
@@ -25,9 +21,9 @@ class Collapse:
     # 0 leaves one box per outermost scope; None closes nothing by depth. Scopes that are
     # `RecordedRun.transparent` are as deep as the scope around them.
     depth: int | None = None
-    # an innermost scope with only quiet ops is closed at any depth, so that a module does not
-    # vanish with its ops
-    quiet: IsUndrawn = lambda op: False
+    # ops that are not drawn: an innermost scope without others is closed at any depth, so that a
+    # module does not vanish with its ops
+    quiet: frozenset[str] = frozenset()
     only: frozenset[str] = frozenset()  # close these scopes too, whatever their depth
 
     def __call__(self, view: View) -> View:
@@ -46,10 +42,8 @@ class Collapse:
         ops = view.recording.ops
         loud = {cluster.parent for cluster in view.clusters.values()}
         for box in view.boxes.values():
-            if box.cluster not in loud and box.kind not in SOURCES:
-                op = ops.get(OpId(box.id))
-                if op is None or not self.quiet(op):
-                    loud.add(box.cluster)
+            if box.kind not in SOURCES and box.id not in self.quiet:
+                loud.add(box.cluster)
         return {cluster for cluster in view.clusters if cluster not in loud and cluster not in ops}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import (
     CALLED, MODES, NO_STORAGE, STORED, FunctionId, OpId, ScopeId, ScopeKind, ValueId,
 )  # fmt: skip
-from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.name_patterns import NamePatterns
@@ -31,14 +31,14 @@ WEIGHTS = frozenset(
 
 @dataclass(frozen=True)
 class HideOps:
-    """Hide the ops for which *quiet* holds, and connect their inputs to their readers.
+    """Hide the ops *quiet*, and connect their inputs to their readers.
 
     A closed region (``no_grad``, another mode, a data loader, a transfer, an ``__init__``) or
     function in which nothing else ran is hidden as well, unless the cluster around it would be
     empty without it.
     """
 
-    quiet: Callable[[Op], bool]
+    quiet: Collection[str]
 
     def __call__(self, view: View) -> View:
         hidden = {box.id for box in view.boxes.values() if self._hides(view, box)}
@@ -48,13 +48,13 @@ class HideOps:
     def _hides(self, view: View, box: Box) -> bool:
         ops, scopes = view.recording.ops, view.recording.scopes
         if box.id in ops:
-            return self.quiet(ops[OpId(box.id)])
+            return box.id in self.quiet
         if not _may_be_empty(view, box):
             return False
         inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
         if any(scope.failed or not is_hidden_if_quiet(scope) for scope in inside):
             return False
-        return all(self.quiet(ops[OpId(member)]) for member in box.members if member in ops)
+        return all(member in self.quiet for member in box.members if member in ops)
 
 
 def _may_be_empty(view: View, box: Box) -> bool:

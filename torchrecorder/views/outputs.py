@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +24,7 @@ MIN_GROUPED = 4
 class HideReadOutputs:
     """Hide outputs of outermost calls that a later op reads, such as the input of a loss."""
 
-    quiet: Callable[[Op], bool] = lambda op: False  # ops that are not drawn
+    quiet: Collection[str] = ()  # ops that are not drawn
 
     def __call__(self, view: View) -> View:
         read, outputs = read_later(view.recording, self.quiet), view.recording.outputs
@@ -40,9 +40,7 @@ def _number(box: str) -> int:
     return int(box.partition(":")[2])
 
 
-def read_later(
-    recording: RecordedRun, quiet: Callable[[Op], bool] = lambda op: False
-) -> set[ValueId]:
+def read_later(recording: RecordedRun, quiet: Collection[str] = ()) -> set[ValueId]:
     """Values that an outermost call returned and a later op reads, such as a backward call.
 
     Ops that are *quiet* do not count.
@@ -61,7 +59,7 @@ def read_later(
     def counts(op: Op) -> bool:
         if op.recompute or returns_no_tensor(op) and op.id not in backwards:
             return False
-        return is_identity(op) or not quiet(op)
+        return is_identity(op) or op.id not in quiet
 
     return {
         value

@@ -26,7 +26,7 @@ from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
-from torchrecorder.views.collapse import Collapse, IsUndrawn, members
+from torchrecorder.views.collapse import Collapse, members
 from torchrecorder.views.quiet_ops import (
     comparisons,
     copies,
@@ -240,7 +240,7 @@ def make_view(
     return replace(view, unfolded=partial(_unfolded, start, options, quiet))
 
 
-def _steps(start: View, options: ViewOptions, quiet: IsUndrawn, arrows: bool) -> View:
+def _steps(start: View, options: ViewOptions, quiet: frozenset[OpId], arrows: bool) -> View:
     """The view for *options*, with fewer open scopes if repeats that do not fold make too many
     boxes."""
     recording = start.recording
@@ -263,7 +263,7 @@ def _steps(start: View, options: ViewOptions, quiet: IsUndrawn, arrows: bool) ->
 
 
 def _through(
-    view: View, options: ViewOptions, quiet: IsUndrawn, choice: DepthChoice, **fold: bool
+    view: View, options: ViewOptions, quiet: frozenset[OpId], choice: DepthChoice, **fold: bool
 ) -> View:
     for step in plan(view.recording, options, choice, quiet, **fold):
         view = step(view)
@@ -281,7 +281,7 @@ def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
     return Unfolded(view, members(view, members(start)), groups, similar)
 
 
-def _unfolded(start: View, options: ViewOptions, quiet: IsUndrawn) -> Unfolded:
+def _unfolded(start: View, options: ViewOptions, quiet: frozenset[OpId]) -> Unfolded:
     """Everything that can be opened in the view with these *options*; *start* is the view of the
     whole run."""
     choice = DepthChoice(max_depth(start.recording), frozenset())
@@ -304,7 +304,7 @@ def plan(
     recording: RecordedRun,
     options: ViewOptions = ViewOptions(),
     choice: DepthChoice | None = None,
-    quiet: IsUndrawn | None = None,
+    quiet: frozenset[OpId] | None = None,
     *,
     fold: bool = True,
     arrows: bool = True,
@@ -315,21 +315,20 @@ def plan(
         recording: The recording to draw.
         options: The options of the view.
         choice: The depth and closed scopes; by default chosen by size.
-        quiet: The condition under which an op is not shown, if known.
+        quiet: The ops that are not shown, if known.
         fold: Whether the last steps are there, which fold what *options* ask for and then draw
             tensors: a tensor between two repeats is inside their fold.
         arrows: Whether the arrows are needed when that is done.
     """
-    quiet = quiet or find_quiet(recording, options)
+    quiet = find_quiet(recording, options) if quiet is None else quiet
     choice = choice or choice_of(recording, options, quiet)
     unwanted = HideNamed(patterns(options.hide))
     closed = NamedScopes(patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
-    kept = frozenset[str]() if options.parameters else recording.bookkeeping
     # what `HideStored` hides would leave open scopes empty, as what is quiet would
-    close = Collapse(choice.depth, lambda op: op.id in kept or quiet(op), closed)
+    hidden = quiet if options.parameters else quiet | recording.bookkeeping
     steps: list[Step] = [] if options.queries else [hide_unread_arguments]
-    steps += [close, HideOps(quiet), HideReadOutputs(quiet)]
+    steps += [Collapse(choice.depth, hidden, closed), HideOps(quiet), HideReadOutputs(quiet)]
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:
@@ -348,10 +347,11 @@ def plan(
 
 
 def choice_of(
-    recording: RecordedRun, options: ViewOptions, quiet: IsUndrawn | None = None
+    recording: RecordedRun, options: ViewOptions, quiet: frozenset[OpId] | None = None
 ) -> DepthChoice:
     """The depth and closed scopes for *options*; *quiet* ops, if known, are not shown."""
-    quiet = quiet or find_quiet(recording, options)
+    quiet = find_quiet(recording, options) if quiet is None else quiet
+    quiet |= recording.bookkeeping
     if options.depth == OPS:
         alone = frozenset() if options.parameters else plain_modules(recording, quiet)
         return DepthChoice(max_depth(recording), alone)
@@ -362,8 +362,10 @@ def choice_of(
     return choose(recording, options.depth, quiet, folding, options.max_boxes)
 
 
-def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> IsUndrawn:
-    """The condition under which an op is not shown."""
+def find_quiet(
+    recording: RecordedRun, options: ViewOptions = ViewOptions()
+) -> frozenset[OpId]:
+    """The ops that are not shown."""
     needed = {item.op for item in recording.graph_breaks} | {*drawn_backwards(recording)}
     decided = frozenset[OpId]()
     if not options.queries:
@@ -371,11 +373,9 @@ def find_quiet(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> 
         decided |= idle_transfers(recording) | hook_registrations(recording)
         decided |= made_for_conditions(recording, decided, needed)
         decided |= copies(recording, needed, decided) | overwritten(recording).views
-
-    undrawn = decided | {
+    return decided | {
         op.id for op in recording.ops.values()
         if is_identity(op)
         or not options.reshapes and is_reshape(op)
         or not options.queries and returns_no_tensor(op) and op.id not in needed
     }
-    return lambda op: op.id in undrawn

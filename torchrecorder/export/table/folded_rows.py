@@ -59,8 +59,7 @@ class _Folded:
         else:
             quiet = find_quiet(self.recording)
             view = Collapse(None, quiet, self._plain_steps())(view)
-            hidden = [box for box in view.boxes if box in ops and quiet(ops[OpId(box)])]
-            view = without(view, hidden)
+            view = without(view, [box for box in view.boxes if box in quiet])
         return HideStored(everywhere=True)(view)
 
     def _plain_steps(self) -> frozenset[str]:
