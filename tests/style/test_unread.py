@@ -14,10 +14,10 @@ from torch import Tensor
 
 import torchrecorder
 from torchrecorder.events import FUNCTION, ScopeKind
-from torchrecorder.style.draw import draw, repainted
+from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Shape
 from torchrecorder.style.style import Style
-from torchrecorder.style.themes import DARK
+from torchrecorder.style.themes import DARK, LIGHT
 from torchrecorder.style.unread import unread
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -40,8 +40,7 @@ class Net(torch.nn.Module):
 def shapes(dark: bool) -> dict[str, Shape]:
     """A figure by title."""
     view = make_view(torchrecorder.record(Net(), (torch.ones(2), torch.ones(2))))
-    figure = draw(view)
-    figure = repainted(figure, view, Style(theme=DARK)) if dark else figure
+    figure = draw(view, Style(theme=DARK if dark else LIGHT))
     return {shape.label[0].text: shape for shape in figure.shapes}
 
 

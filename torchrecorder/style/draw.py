@@ -133,41 +133,10 @@ def draw(
         attributes=style.attributes,
         paper=style.paper(),
     )
-    return finished(figure, view, style)
+    return _finished(figure, view, style)
 
 
-def repainted(figure: Figure, view: View, style: Style) -> Figure:
-    """*figure* of *view* in the colors of *style*, with the same texts."""
-    marks, graphs = ErrorMarkers(view), GraphMarks(view, style.theme)
-    depth = view.nesting.depth
-    done = replace(
-        figure,
-        shapes=tuple(
-            replace(
-                shape,
-                look=replace(
-                    marks.look(box, graphs.look(box, style.look(box, view)), style.theme),
-                    outline=shape.look.outline,
-                    dash=shape.look.dash,
-                    width=shape.look.width,
-                ),
-            )
-            for shape, box in zip(figure.shapes, view.boxes.values())
-        ),
-        groups=tuple(
-            replace(group, look=_group_look(view, style, graphs, cluster, depth[cluster.id]))
-            for group, cluster in zip(figure.groups, view.clusters.values())
-        ),
-        lines=tuple(
-            replace(line, look=_line_look(bundle, style.theme, graphs))
-            for line, bundle in zip(figure.lines, bundles(view))
-        ),
-        legend=(*graphs.legend(), *(legend(view, style) if style.legend else ())),
-    )
-    return finished(done, view, style)
-
-
-def finished(figure: Figure, view: View, style: Style) -> Figure:
+def _finished(figure: Figure, view: View, style: Style) -> Figure:
     """*figure* after the ``finish`` of *style*."""
     finish = style.in_theme(style.theme).finish
     done = figure if finish is None else finish(figure, view)

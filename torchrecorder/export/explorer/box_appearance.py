@@ -15,7 +15,7 @@ from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.graph.nodes import Op
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
-from torchrecorder.style.draw import draw, finished, repainted
+from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, LegendEntry, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.labels import in_a_line
@@ -150,10 +150,11 @@ class TreeAppearance:
         return unread(self.tree.view)
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
-        light, dark = map(self.style.in_theme, self.themes)
-        plain = draw(view, replace(light, finish=None), self._unused, self.captions)
-        done = finished(plain, view, light)
-        return done, repainted(plain, view, dark)
+        light, dark = (
+            draw(view, self.style.in_theme(theme), self._unused, self.captions)
+            for theme in self.themes
+        )
+        return light, dark
 
     def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:
         view = self.tree.view
