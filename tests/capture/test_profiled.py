@@ -85,9 +85,10 @@ def test_backward_is_that_of_the_same_sequence_number():
     """A mark in the engine's slice names the node whose op has autograd's number for it."""
     recorder, prof = profiled(Run(*mlp()))
     recording = recorder.recording
-    forward = {each.sequence: owner for each, owner, _ in owned(slices_of(prof))
+    number = {(each.name, each.time_range.start): each.sequence_nr for each in prof.events()}
+    forward = {number[each.name, each.begin]: owner for each, owner, _ in owned(slices_of(prof))
                if owner and owner[0] == "o" and each.name == "aten::addmm"}
-    nodes = [(each.sequence, owner) for each, owner, _ in owned(slices_of(prof))
+    nodes = [(number[each.name, each.begin], owner) for each, owner, _ in owned(slices_of(prof))
              if each.name == "AddmmBackward0"]
     assert len(nodes) == 2
     for sequence, owner in nodes:
@@ -245,7 +246,7 @@ class Event:
     """An event as the profiler gives it."""
 
     def __init__(self, name="aten::add", is_async=False, device="CPU"):
-        self.name, self.is_async, self.id, self.thread, self.sequence_nr = name, is_async, 1, 1, -1
+        self.name, self.is_async, self.id, self.thread = name, is_async, 1, 1
         self.device_type = type("Device", (), {"name": device})
         self.time_range = type("Range", (), {"start": 1.0, "end": 3.0})
         self.self_cpu_memory_usage, self.self_device_memory_usage, self.flops = -8, 16, None

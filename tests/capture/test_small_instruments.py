@@ -198,7 +198,7 @@ def test_ranges_of_a_profiler(ranges: list[str]) -> None:
 def event(name: str, start: float, end: float, **facts: Any) -> Any:
     """An event of a profiler."""
     usual = {"device_type": SimpleNamespace(name="CPU"), "is_async": False, "thread": 1, "id": 0,
-             "sequence_nr": -1, "self_cpu_memory_usage": 0, "self_device_memory_usage": 0,
+             "self_cpu_memory_usage": 0, "self_device_memory_usage": 0,
              "flops": None, "kernels": [], "cpu_children": []}
     times = SimpleNamespace(start=start, end=end)
     return SimpleNamespace(name=name, time_range=times, **{**usual, **facts})
@@ -214,13 +214,13 @@ def test_slices_of_a_profiler() -> None:
     gpu = {"device_type": SimpleNamespace(name="CUDA")}
     (one, other) = slices(
         event("a", 1.0, 3.0, self_cpu_memory_usage=5, self_device_memory_usage=-7, flops=9),
-        event("b", 1.0, 3.0, self_cpu_memory_usage=-2, self_device_memory_usage=4, sequence_nr=8),
+        event("b", 1.0, 3.0, self_cpu_memory_usage=-2, self_device_memory_usage=4),
         event("[memory]", 1.0, 1.0), event("c", 1.0, 2.0, is_async=True), event("k", 1, 2, **gpu),
     )
     assert (one.name, one.begin, one.end, one.allocated, one.freed, one.flops) == (
         "a", 1.0, 3.0, 5, 7, 9
     )
-    assert (other.allocated, other.freed, other.sequence, other.flops) == (4, 2, 8, 0)
+    assert (other.allocated, other.freed, other.flops) == (4, 2, 0)
 
 
 def test_kernels_that_an_event_launched() -> None:

@@ -42,11 +42,11 @@ def allocated(ts: float, size: int, tid: int = 1) -> dict[str, Any]:
 def test_slices_of_the_cpu_alone(tmp_path: Path) -> None:
     """Without a duration they took no time; others are not slices."""
     found = read(
-        tmp_path, ran("a", 5, 3, **{"Sequence number": 7}), ran("b", 6, None),
+        tmp_path, ran("a", 5, 3), ran("b", 6, None),
         ran("c", 7, cat="python_function"), {"ph": "B", "cat": "cpu_op", "name": "d", "ts": 0},
     )  # fmt: skip
-    assert [(each.name, each.begin, each.end, each.sequence) for each in found] == [
-        ("a", 5.0, 8.0, 7), ("b", 6.0, 6.0, -1)
+    assert [(each.name, each.begin, each.end) for each in found] == [
+        ("a", 5.0, 8.0), ("b", 6.0, 6.0)
     ]  # fmt: skip
 
 

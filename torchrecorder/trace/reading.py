@@ -67,14 +67,12 @@ def _events(data: bytes, name: str) -> list[dict[str, Any]]:
 
 
 def _slice(event: Mapping[str, Any]) -> Slice:
-    arguments = event.get("args", {})
     begin = round(float(event["ts"]), DIGITS)
     return Slice(
         name=str(event["name"]),
         begin=begin,
         end=round(begin + float(event.get("dur", 0)), DIGITS),
         thread=(event.get("pid"), event.get("tid")),
-        sequence=int(arguments.get("Sequence number", -1)),
     )
 
 

@@ -47,7 +47,6 @@ class Slice:
     begin: float
     end: float
     thread: object  # slices of one thread are nested or disjoint
-    sequence: int = -1  # of autograd; -1 without one
     allocated: float = 0  # bytes, as *freed*
     freed: float = 0
     flops: float = 0  # if the profiler counts them

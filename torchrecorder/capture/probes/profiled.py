@@ -100,7 +100,6 @@ def _slice(event: Any, begun: Mapping[int, float]) -> Slice:
         begin=event.time_range.start,
         end=event.time_range.end,
         thread=event.thread,
-        sequence=event.sequence_nr,
         allocated=max(own, 0.0) + max(device, 0.0),
         freed=max(-own, 0.0) + max(-device, 0.0),
         flops=float(event.flops or 0),
