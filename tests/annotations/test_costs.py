@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.stepped import doubled, events, stepped
-from torchrecorder.annotations.nan_origin import FirstBad, describe, first_bad_grad, first_bad_ops
+from torchrecorder.annotations.nan_origin import FirstBad, describe, first_bad
 from torchrecorder.annotations.amounts import of_flops
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.build import build
@@ -119,7 +119,7 @@ def test_table_of_grad_nodes():
 
 def test_nothing_bad_is_found_in_finite_numbers():
     """No op and no grad node is named."""
-    assert not [*first_bad_ops(stepped())] and first_bad_grad(stepped()) is None
+    assert not [*first_bad(stepped())]
 
 
 def with_bad(**counts):
@@ -134,9 +134,9 @@ def with_bad(**counts):
 
 def test_the_first_nan_and_an_infinity_before_it_are_reported():
     """Who made of finite numbers what is not; an infinity after the first NaN is no news."""
-    assert [*first_bad_ops(with_bad(v2=(2, 0), v4=(3, 0)))] == [("o0", 2, 0)]
-    assert [*first_bad_ops(with_bad(v2=(0, 1)))] == [("o0", 0, 1)]
-    assert [*first_bad_ops(with_bad(v4=(1, 2)))] == [("o1", 1, 2)]
+    assert [*first_bad(with_bad(v2=(2, 0), v4=(3, 0)))] == [("o0", 2, 0)]
+    assert [*first_bad(with_bad(v2=(0, 1)))] == [("o0", 0, 1)]
+    assert [*first_bad(with_bad(v4=(1, 2)))] == [("o1", 1, 2)]
     found = FirstBad("o0", 1, 2), FirstBad("o0", 0, 2), FirstBad("o0", 1, 0)
     assert [each.kinds for each in found] == ["NaN and Inf", "Inf", "NaN"]
 
@@ -151,7 +151,7 @@ def test_all_results_of_an_op_count():
         Statistics(value, 0, -1, 8, 0.0, 1.0, -1.0, 1.0, 1.0, 0, nans, infs)
         for value, (nans, infs) in zip(found.ops["o0"].outputs, [(1, 2), (3, 4), (0, 0)])
     ]
-    assert [*first_bad_ops(replace(found, statistics=tuple(bad)))] == [("o0", 4, 6)]
+    assert [*first_bad(replace(found, statistics=tuple(bad)))] == [("o0", 4, 6)]
     assert list(describe(replace(found, statistics=tuple(bad)))) == [
         "first NaN and Inf: split() in Net at /home/me/net.py:11 (4 NaN, 6 Inf)"
     ]
@@ -159,10 +159,10 @@ def test_all_results_of_an_op_count():
 
 def test_the_first_bad_gradient_is_that_of_its_maker():
     """The node that gave it, or the one it was handed to from outside."""
-    assert first_bad_grad(with_bad(g4=(1, 0))) == ("g4", 1, 0)
-    assert first_bad_grad(with_bad(g4=(0, 1), g1=(5, 5))) == ("g4", 0, 1)
-    assert first_bad_grad(with_bad(g1=(2, 1), g0=(8, 8))) == ("g4", 2, 1)
-    assert first_bad_grad(with_bad(g2=(1, 0))) == ("g3", 1, 0)
+    assert [*first_bad(with_bad(g4=(1, 0)))] == [("g4", 1, 0)]
+    assert [*first_bad(with_bad(g4=(0, 1), g1=(5, 5)))] == [("g4", 0, 1)]
+    assert [*first_bad(with_bad(g1=(2, 1), g0=(8, 8)))] == [("g4", 2, 1)]
+    assert [*first_bad(with_bad(g2=(1, 0)))] == [("g3", 1, 0)]
 
 
 def test_the_first_bad_gradient_in_words():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.annotations.places import call_in_words, op_in_words
@@ -30,7 +30,20 @@ class FirstBad(NamedTuple):
         return " and ".join(["NaN"] * bool(self.nans) + ["Inf"] * bool(self.infs))
 
 
-def first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
+def first_bad(recording: RecordedRun) -> Iterator[FirstBad]:
+    """The ops with the first infinity and the first NaN, and the grad node with the first of them,
+    in run order."""
+    found = [*_first_bad_ops(recording)]
+    in_backward = _first_bad_run(recording, found)
+    if in_backward is not None:
+        grad, ran = in_backward
+        begin = _call_of(recording, ran.run)
+        place = sum(_index(recording, op) < begin for op in found)
+        found.insert(place, grad)
+    yield from found
+
+
+def _first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
     """The op with the first NaN, and before it the op with the first infinity.
 
     It is an input, weight or constant if that has the number. An infinity that was passed as a
@@ -88,16 +101,11 @@ def _reader(recording: RecordedRun, node: str) -> Op:
     return next(read)
 
 
-def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
-    """The first grad node with a NaN or infinity in its outputs and none in its inputs, or None."""
-    found = _first_bad_run(recording, first_bad_ops(recording))
-    return found[0] if found is not None else None
-
-
 def _first_bad_run(
-    recording: RecordedRun, bad_ops: Iterable[FirstBad]
+    recording: RecordedRun, bad_ops: Sequence[FirstBad]
 ) -> tuple[FirstBad, GradRun] | None:
-    """The node of `first_bad_grad`, and a run of it or of the node that received the number."""
+    """The first grad node with a NaN or infinity in its outputs and none in its inputs; and a run
+    of it, or of the node that received the number."""
     bad: dict[tuple[int, str], tuple[int, int]] = {}
     for gradient in gradients(recording):
         if gradient.nans or gradient.infs:
@@ -113,7 +121,7 @@ def _first_bad_run(
     return None
 
 
-def _made_in_hook(recording: RecordedRun, number: int, bad_ops: Iterable[FirstBad]) -> bool:
+def _made_in_hook(recording: RecordedRun, number: int, bad_ops: Sequence[FirstBad]) -> bool:
     """Whether a hook in this backward pass gave it a NaN or infinity that an op of hooks made."""
     bad = {one.node for one in values(recording) if one.nans or one.infs}
     return any(
@@ -172,25 +180,13 @@ def first_not_finite(recording: RecordedRun) -> NotFinite | None:
     """
     if not recording.statistics and recording.values:
         raise UnknownAnnotation(unmeasured(NOT_FINITE.on(recording)))
-    found = next(_in_order(recording), None)
+    found = next(first_bad(recording), None)
     return NotFinite(*found, _in_words(recording, found)) if found is not None else None
 
 
 def describe(recording: RecordedRun) -> Iterator[str]:
     """Sentences such as *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
-    return (_in_words(recording, found) for found in _in_order(recording))
-
-
-def _in_order(recording: RecordedRun) -> Iterator[FirstBad]:
-    """The nodes of `first_bad_ops` and `first_bad_grad`, in run order."""
-    found = [*first_bad_ops(recording)]
-    in_backward = _first_bad_run(recording, found)
-    if in_backward is not None:
-        grad, ran = in_backward
-        begin = _call_of(recording, ran.run)
-        place = sum(_index(recording, op) < begin for op in found)
-        found.insert(place, grad)
-    return iter(found)
+    return (_in_words(recording, found) for found in first_bad(recording))
 
 
 def _in_words(recording: RecordedRun, found: FirstBad) -> str:

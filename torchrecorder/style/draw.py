@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torchrecorder.annotations.parameter_owners import cleared_gradients
-from torchrecorder.annotations.nan_origin import first_bad_grad, first_bad_ops
+from torchrecorder.annotations.nan_origin import first_bad
 from torchrecorder.annotations.places import call_in_words, scope_name
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
@@ -41,11 +41,9 @@ class ErrorMarkers:
         self.view = view
         self._captions: dict[str, str] = {}
         if view.recording.statistics:
-            for found in first_bad_ops(view.recording):
-                self._captions[found.node] = f"first {found.kinds}"
-            grad = first_bad_grad(view.recording)
-            if grad is not None:
-                self._captions[grad.node] = f"first {grad.kinds} in backward"
+            for found in first_bad(view.recording):
+                where = " in backward" if found.node in view.recording.grad_nodes else ""
+                self._captions[found.node] = f"first {found.kinds}{where}"
         cause = why_backward_failed(view.recording) if view.recording.run.failure else None
         if cause is not None:
             self._captions.update((op, text) for op, text in cause.captions.items())
