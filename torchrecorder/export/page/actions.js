@@ -125,7 +125,7 @@ const createActions = (model, types, state, stage, swatch) => {
     clearSelection();
   }
 
-  const toggleTheme = () => state.set({ theme: isDark(state.get().theme) ? "light" : "dark" });
+  const toggleTheme = () => state.set({ theme: isDark(state.get()) ? "light" : "dark" });
 
   async function copy(text, button) {
     const done = copyBySelection(text) || await copyByClipboard(text);

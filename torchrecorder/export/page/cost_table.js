@@ -9,7 +9,7 @@ const createCostTable = ({ table, head, kinds }, model, types, names, state, act
     .filter(each => each.format !== "text");
   const sums = new Map(), widths = new Map(columns.map(each => [each, widthOf(each)]));
   let kind = "Modules", sortedBy = columns[0] ?? null, isDescending = true;
-  let rows = null, current = -1;
+  let rows = null;
   const list = createVirtualList(table, createRow);
 
   // The width of a column, so that its largest number is not cut.
@@ -95,8 +95,8 @@ const createCostTable = ({ table, head, kinds }, model, types, names, state, act
     element.setAttribute("role", "row");
     element.setAttribute("aria-rowindex", index + 2);
     element.setAttribute("aria-selected", row === (isType(row) ? type : selected));
-    element.classList.toggle("equal", !isType(row) && current >= 0 && row !== selected &&
-      !model.isFold(current) && types.areEqual(row, current));
+    element.classList.toggle("equal",
+      !isType(row) && selected >= 0 && types.areEqual(row, selected));
     element.addEventListener("click", () => choose(row));
     return element;
   }
@@ -126,7 +126,6 @@ const createCostTable = ({ table, head, kinds }, model, types, names, state, act
 
   function update({ selected }) {
     if (!rows) updateRows();
-    current = selected;
     list.set(rows.length);
     const index = rows.indexOf(selected);
     if (index >= 0) list.show(index, 40);

@@ -36,7 +36,7 @@ const createModuleTree = (element, stage, model, types, actions) => {
     row.setAttribute("aria-selected", item === current);
     if (hasChildren) row.setAttribute("aria-expanded", expanded.has(item));
     row.style.paddingLeft = `${6 + indent * model.level[item]}px`;
-    row.classList.toggle("equal", isEqual(item));
+    row.classList.toggle("equal", current >= 0 && types.areEqual(item, current));
     expander.addEventListener("click", event => {
       event.stopPropagation();
       toggle(item);
@@ -44,9 +44,6 @@ const createModuleTree = (element, stage, model, types, actions) => {
     row.addEventListener("click", () => actions.goTo(item));
     return row;
   }
-
-  const isEqual = item => current >= 0 && item !== current && !model.isFold(item) &&
-    !model.isFold(current) && types.areEqual(item, current);
 
   function updateRows() {
     rows = [];

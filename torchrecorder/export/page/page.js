@@ -7,7 +7,8 @@ const startPage = () => {
   const data = JSON.parse(byId("data").textContent);
   const model = createModel(data), types = createTypes(model), names = createNames(model);
   const state = createState({
-    theme: data.theme, ...layoutInputs.initial(model), ...link.decode(model, location.hash),
+    theme: data.theme, isSystemDark: systemTheme.matches, ...layoutInputs.initial(model),
+    ...link.decode(model, location.hash),
   });
   const styling = createStyling(model, types, state);
   byId("side").hidden = !state.get().side;  // it limits the width of the stage

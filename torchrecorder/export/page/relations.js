@@ -100,5 +100,5 @@ const relations = (() => {
       ...found([[selected, "selected"]])];
   }
 
-  return { of, ofItem, place, visibleBox, merged, neighbors, rings };
+  return { of, ofItem, place, merged, neighbors, rings };
 })();

@@ -2,10 +2,10 @@
 
 "use strict";
 
-const DARK = "(prefers-color-scheme: dark)", systemTheme = window.matchMedia(DARK);
+const DARK = "(prefers-color-scheme: dark)";
 // Created once: browsers report changes only to existing media queries.
-let isSystemDark = systemTheme.matches;
-const isDark = theme => (theme === "auto" ? isSystemDark : theme === "dark");
+const systemTheme = window.matchMedia(DARK);
+const isDark = ({ theme, isSystemDark }) => (theme === "auto" ? isSystemDark : theme === "dark");
 
 const createStyling = (model, types, state) => {
   const STORAGE_KEY = "torchrecorder-theme";
@@ -29,8 +29,8 @@ const createStyling = (model, types, state) => {
   }
 
   function currentPalette(now) {
-    const { theme, color: by, open, siblings, hidden, root } = now;
-    const name = isDark(theme) ? "dark" : "light";
+    const { color: by, open, siblings, hidden, root } = now;
+    const name = isDark(now) ? "dark" : "light";
     const key = [name, by, siblings, ...(by ? [open, hidden, root] : [])];
     if (key.some((each, index) => each !== paletteKey[index])) {
       paletteKey = key;
@@ -72,14 +72,13 @@ const createStyling = (model, types, state) => {
       palette: currentPalette(now), accessibleName, selected,
       relation: highlighted?.line ?? null, neighbors: highlighted?.boxes ?? null,
       isOfType: type === null ? null : item => model.typeOf(item) === type,
-      isEqual: selected >= 0 && model.typeOf(selected) && !model.isFold(selected)
-        ? item => item !== selected && !model.isFold(item) && types.areEqual(item, selected)
-        : null,
+      isEqual: selected >= 0 && model.typeOf(selected)
+        ? item => types.areEqual(item, selected) : null,
     };
   }
 
   function applyTheme() {
-    document.documentElement.dataset.theme = isDark(state.get().theme) ? "dark" : "light";
+    document.documentElement.dataset.theme = isDark(state.get()) ? "dark" : "light";
   }
 
   if (state.get().theme === "auto" && ["light", "dark"].includes(storedTheme())) {
@@ -87,20 +86,11 @@ const createStyling = (model, types, state) => {
   }
   applyTheme();
   state.onChange((now, before) => {
-    if (now.theme === before.theme) return;
-    applyTheme();
-    storeTheme(now.theme);
+    if (isDark(now) !== isDark(before)) applyTheme();
+    if (now.theme !== before.theme) storeTheme(now.theme);
   });
 
-  // The state changes too, so that all listeners draw again.
-  function followSystem({ matches }) {
-    if (matches === isSystemDark) return;
-    isSystemDark = matches;
-    if (state.get().theme !== "auto") return;
-    applyTheme();
-    state.set({ isSystemDark });
-  }
-
+  const followSystem = ({ matches }) => state.set({ isSystemDark: matches });
   systemTheme.addEventListener("change", followSystem);
   // A frame may not know the theme of the page around it when it starts.
   requestAnimationFrame(() => followSystem(window.matchMedia(DARK)));

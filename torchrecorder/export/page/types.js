@@ -42,7 +42,9 @@ const createTypes = model => {
     return groups.get(key);
   }
 
-  const areEqual = (one, other) => equalityKeys()[one] === keys[other];
+  // Whether two items are not the same, but equal. Folds are compared by their siblings.
+  const areEqual = (one, other) => one !== other && !model.isFold(one) && !model.isFold(other) &&
+    equalityKeys()[one] === keys[other];
 
   return { itemsByType, equalTo, areEqual, isCall, isLeaf };
 };
