@@ -77,7 +77,7 @@ def test_paths() -> None:
 
 
 def test_tensors_show_what_they_are() -> None:
-    """Shape and type, bytes, the argument that reads them, and facts."""
+    """Shape and type, the argument that reads them, and facts."""
     run = Builder("Net")
     with run.scope("Net"):
         x, mask = run.input("x", (2, 3)), run.input("mask", (2,), "bool")
@@ -86,7 +86,6 @@ def test_tensors_show_what_they_are() -> None:
     strings, facts = page.data["strings"], page.data["facts"]
     texts = {item: [strings[row] for row in rows] for item, rows in tensors(page, "text").items()}
     assert texts == {"v0": ["2×3 float32"], "v1": ["[2] bool"], "o0": ["2×4 float32"]}
-    assert tensors(page, "bytes") == {"v0": [24], "v1": [8], "o0": [32]}
     slots = {item: [[strings[slot] for slot in row] for row in rows]
              for item, rows in tensors(page, "slots").items()}
     assert slots["v0"] == [["condition"]] and slots["v1"] == [[""]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.page.test_data import Page, collected, data_of
+from tests.page.test_data import Page, data_of
 from tests.page.test_equal import tree_of
 from torchrecorder.events import GRADIENT_MESSAGE, ModuleId, ScopeKind, Slot, ValueId
 from torchrecorder.export.explorer.box_appearance import TreeAppearance
@@ -37,12 +37,6 @@ def tensor_look(data: dict[str, Any], producer: str) -> Any:
     if isinstance(look, list):
         return [data["looks"][each]["light"] if each >= 0 else None for each in look]
     return data["looks"][look]["light"] if look >= 0 else None
-
-
-def test_a_trunk_is_as_large_as_all_in_it() -> None:
-    """Twelve tensors of 32 bytes."""
-    tensors = data_of(collected(12), depth=1)["tensors"]
-    assert tensors["bytes"][-1] == 12 * 32
 
 
 def test_lines_that_a_style_paints_are_painted() -> None:

@@ -21,9 +21,6 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import BoxKind, Unfolded, View
 
-FORMAT = 1
-"""Version of the data."""
-
 THEMES = {LIGHT.name: "auto", DARK.name: "dark"}
 """The initial theme of a page for each theme of a style; ``"auto"`` follows the system of the
 reader."""
@@ -51,7 +48,6 @@ def page_data(
     boxes_of = {**tree.view.boxes, **drawn.closed_boxes}, drawn.fold_boxes
     recording = tree.view.recording
     return {
-        "format": FORMAT,
         "name": recording.name,
         "direction": style.direction,
         "layout": constants.to_json(),

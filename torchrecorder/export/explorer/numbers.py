@@ -248,7 +248,6 @@ def _entry(
     entry: dict[str, Any] = {
         "key": annotation.name,
         "title": annotation.title,
-        "unit": annotation.unit,
         "format": FORMATS.get(annotation.show, "text"),
         "log": int(annotation.logarithmic),
         "sum": int(annotation.merge is sum),

@@ -141,7 +141,6 @@ class TensorColumns:
                     *([update.slot for update in row] for row in updates),
                 )
             ],
-            "bytes": [item.bytes if item else 0 for item in found],
             "facts": [facts for _, facts in lines],
             "look": [*map(self._look, self.arrows), *(self._light() for _ in updates)],
         }
@@ -175,7 +174,6 @@ class TensorColumns:
             "producer": trunk.place,
             "consumers": list(trunk.heads),
             "slots": [tables.strings("") for _ in trunk.heads],
-            "bytes": sum(columns["bytes"][row] for row in rows),
             "facts": tables.lists(()),
             "look": looks[0] if looks.count(looks[0]) == len(looks) else -1,
         }
