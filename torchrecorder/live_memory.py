@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchrecorder.annotations.amounts import of_bytes
-from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.memory import PEAK_BYTES
-from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import takes, whole_number
@@ -140,8 +138,7 @@ class Memory:
     def _allocations(self) -> tuple[Allocation, ...]:
         found = self._recording.allocations
         if not found:
-            numbers = Numbers(PEAK_BYTES, {}, ParameterOwners(self._recording))
-            raise UnknownAnnotation(unmeasured(numbers))
+            raise UnknownAnnotation(unmeasured(self._recording, PEAK_BYTES))
         return found
 
     # Numbers --------------------------------------------------------------------------

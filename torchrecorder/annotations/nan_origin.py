@@ -179,7 +179,7 @@ def first_not_finite(recording: RecordedRun) -> NotFinite | None:
         UnknownAnnotation: The run was recorded without statistics.
     """
     if not recording.statistics and recording.values:
-        raise UnknownAnnotation(unmeasured(NOT_FINITE.on(recording)))
+        raise UnknownAnnotation(unmeasured(recording, NOT_FINITE))
     found = next(first_bad(recording), None)
     return NotFinite(*found, _in_words(recording, found)) if found is not None else None
 

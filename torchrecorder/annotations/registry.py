@@ -25,7 +25,7 @@ def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:
     """The numbers of an annotation, by name or itself; warns if none were measured."""
     numbers = by_name(which).on(recording)
     if is_unmeasured(numbers):
-        warn(unmeasured(numbers))
+        warn(unmeasured(recording, numbers.annotation))
     return numbers
 
 
@@ -34,9 +34,8 @@ def flags_for(numbers: Iterable[Annotation]) -> set[str]:
     return {flag for one in numbers for flag in one.needs} - {*_WHY}
 
 
-def unmeasured(numbers: Numbers) -> str:
+def unmeasured(recording: RecordedRun, wanted: Annotation) -> str:
     """A message: why there are no numbers, how to measure them, and which annotations have some."""
-    recording, wanted = numbers.owned.recording, numbers.annotation
     present = ", ".join(item.name for item in ANNOTATIONS if item.on(recording).by_node)
     return (
         f"this recording of {recording.name} has no {wanted.name!r}: {_how(wanted.needs)}. "

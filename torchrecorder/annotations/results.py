@@ -83,7 +83,7 @@ def top(
     """See `torchrecorder.Recording.top`. The numbers of modules add up to the total."""
     numbers = by_name(name).on(recording)
     if is_unmeasured(numbers):
-        raise UnknownAnnotation(unmeasured(numbers))
+        raise UnknownAnnotation(unmeasured(recording, numbers.annotation))
     check_one("n", n, whole_number(0))
     inside = ScopeMembers(recording)
     found = ranked(numbers, inside, by)

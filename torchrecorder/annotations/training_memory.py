@@ -78,7 +78,7 @@ def training_memory(recording: RecordedRun, optimizer: Union[str, int] = "adamw"
     check_one("optimizer", optimizer, OPTIMIZER)
     saved = SAVED_BYTES.on(recording)
     if is_unmeasured(saved):
-        raise UnknownAnnotation(unmeasured(saved))
+        raise UnknownAnnotation(unmeasured(recording, SAVED_BYTES))
     weights = PARAMETER_BYTES.on(recording)
     parameters = stored(recording, Role.PARAMETER)
     trained = [int(weights.by_node[item.id]) for item in parameters if item.trainable]

@@ -17,7 +17,6 @@ from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.node import (
     Recorded, cache_of, described, line_of, message_of,
 )  # fmt: skip
-from torchrecorder.integrations.sphinx.options import Known
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.targets import measuring
 from torchrecorder.options import drawing, fitting, shown_numbers
@@ -31,7 +30,7 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
     has_content = True
     optional_arguments = 1
     final_argument_whitespace = False
-    option_spec: ClassVar[dict[str, Any]] = Known(options.ALL)
+    option_spec: ClassVar[dict[str, Any]] = options.ALL
 
     def run(self) -> list[nodes.Node]:
         """The figure with its caption, or a message if it cannot be drawn."""

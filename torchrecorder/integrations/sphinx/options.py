@@ -76,7 +76,7 @@ _TABLE = {
     for spelled in (name, name.replace("_", "-"))
 }
 
-ALL: Mapping[str, Reader] = Known({**dict.fromkeys((*_TABLE, "option"), _as_written), **PLACED})
+ALL = Known({**dict.fromkeys((*_TABLE, "option"), _as_written), **PLACED})
 """Every option of the directive."""
 
 
