@@ -17,6 +17,7 @@ from torchrecorder.comparison.rewired import Rewirings
 from torchrecorder.comparison.tensor_changes import TensorChanges
 from torchrecorder.comparison.display_names import DisplayNames, differences, hyperparameters
 from torchrecorder.comparison.edge_match import RETURNS, EdgeMatch, by_name
+from torchrecorder.comparison.step_keys import outermost
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun, check_recording
@@ -127,8 +128,8 @@ class _Comparer:
 
     def _result(self) -> Iterator[PlacedChange]:
         """Different outputs of the run, unless the calls or steps that return them are listed."""
-        roots = [self.matching.scopes.get(root) for root in self.before.roots]
-        if roots == list(self.after.roots):
+        roots = [self.matching.scopes.get(root) for root in outermost(self.before)]
+        if roots == outermost(self.after):
             return
         before, after = list(self.before.outputs), list(self.after.outputs)
         if len(before) != len(after):
@@ -279,14 +280,16 @@ class _Comparer:
         moved = {} if added else self._removed_places()
         held = self.matching.held(added=added)
         for scope in recording.scopes.values():
-            if scope.id not in matched and self._listed(scope.parent, added=added):
+            if scope.recompute or scope.id in matched:
+                continue
+            if self._listed(scope.parent, added=added):
                 inner = held.get(scope.id)
                 text = (names.contents(scope.id, matched) if inner is None
                         else names.around(scope.id, inner))
                 change = alone(kind, scope.id, names.scope_title(scope.id), text)
                 yield (moved.get(scope.id, scope.index), 2), change
         for op in recording.ops.values():
-            if op.id not in matched and self._listed(op.scope, added=added):
+            if not op.recompute and op.id not in matched and self._listed(op.scope, added=added):
                 place = moved.get(op.id, op.index), 2
                 yield place, alone(kind, op.id, names.op_itself(op.id))
 

@@ -16,7 +16,8 @@ from torchrecorder.comparison.functions import call, is_replaced
 from torchrecorder.comparison.list_places import place_of, uneven_lists
 from torchrecorder.comparison.moved_scopes import ScopePair, called_elsewhere, equal_elsewhere
 from torchrecorder.comparison.step_keys import (
-    TIERS, Side, StepKey, called, made_alike, named, step_name, uneven_names, weighted,
+    TIERS, Side, StepKey, called, keys_of, made_alike, named, outermost, step_name, uneven_names,
+    weighted,
 )
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
@@ -121,9 +122,10 @@ class _Matcher:
     def _models(self, *, sure: bool = False) -> None:
         """Match the outermost scopes if each run has only one; if *sure*, they must be alike."""
         a, b = self.a.recording, self.b.recording
-        if len(a.roots) != 1 or len(b.roots) != 1:
+        roots, others = outermost(a), outermost(b)
+        if len(roots) != 1 or len(others) != 1:
             return
-        left, right = a.scopes[a.roots[0]], b.scopes[b.roots[0]]
+        left, right = a.scopes[roots[0]], b.scopes[others[0]]
         if left.id in self.scopes.there or right.id in self.scopes.back:
             return
         if sure and not are_alike(left, right, self.a.inside, self.b.inside):
@@ -202,10 +204,12 @@ class _Matcher:
     def _equal(
         self, key: StepKey, a: Sequence[Scope | Op], b: Sequence[Scope | Op]
     ) -> list[IndexPair]:
-        return align([key(self.a, step) for step in a], [key(self.b, step) for step in b])
+        return align(list(keys_of(key, self.a, a)), list(keys_of(key, self.b, b)))
 
     def _is_replaced(self, a: Scope | Op, b: Scope | Op) -> bool:
         """Whether two steps between matched ones correspond; modules must have much in common."""
+        if a.recompute is not b.recompute:
+            return False
         if isinstance(a, Scope) and isinstance(b, Scope):
             if a.kind is b.kind is not ScopeKind.MODULE:
                 return True
@@ -217,8 +221,9 @@ class _Matcher:
         left = [item for item in a if isinstance(item, Scope)]
         right = [item for item in b if isinstance(item, Scope)]
         for key in (named, made_alike, called, weighted):
-            places = grouped((key(self.b, entry), entry) for entry in reversed(right))
-            found = [(item, places[k].pop()) for item in left if places.get(k := key(self.a, item))]
+            places = grouped(zip(keys_of(key, self.b, right[::-1]), reversed(right)))
+            keys = zip(keys_of(key, self.a, left), left)
+            found = [(item, places[known].pop()) for known, item in keys if places.get(known)]
             yield from found
             taken = {item.id for item, _ in found}, {entry.id for _, entry in found}
             left = [item for item in left if item.id not in taken[0]]
@@ -290,12 +295,13 @@ class _Matcher:
             for new in reversed(list(b.ops.values())):
                 if new.inputs and new.id not in self.ops.back and new.scope not in replaced[1]:
                     read = tuple(slot.value for slot in new.inputs)
-                    there.setdefault((anywhere or new.scope, call(new), read), []).append(new)
+                    key = anywhere or new.scope, new.recompute, call(new), read
+                    there.setdefault(key, []).append(new)
             for old in a.ops.values() if there else ():
                 if old.id not in self.ops.there and old.scope not in replaced[0]:
                     read = tuple(self.values.there.get(slot.value, "") for slot in old.inputs)
                     around = anywhere or self.scopes.there.get(old.scope)
-                    if twins := there.get((around, call(old), read)):
+                    if twins := there.get((around, old.recompute, call(old), read)):
                         new = twins.pop()
                         self.ops.add(old.id, new.id)
                         self._results(old, new)

@@ -20,10 +20,10 @@ def called_elsewhere(
 ) -> Iterator[ScopePair]:
     """Calls of the same modules from elsewhere; the sets of *known* scopes may grow meanwhile."""
     places = {
-        _path_of(scope): scope.id for scope in b.recording.scopes.values() if scope.path
+        _path_of(b, scope): scope.id for scope in b.recording.scopes.values() if scope.path
     }
     for scope in a.recording.scopes.values():
-        twin = places.get(_path_of(scope))
+        twin = places.get(_path_of(a, scope))
         if twin is not None and scope.id not in known and twin not in known_there:
             yield scope.id, twin
 
@@ -94,6 +94,6 @@ class _Rest(NamedTuple):
         )
 
 
-def _path_of(scope: Scope) -> Hashable:
+def _path_of(side: Side, scope: Scope) -> Hashable:
     """The path and class of a module, and which of its calls this is."""
-    return scope.kind, scope.path, scope.cls, scope.call
+    return scope.kind, scope.path, scope.cls, side.calls[scope.id]

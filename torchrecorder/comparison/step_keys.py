@@ -11,7 +11,7 @@ from typing import Any
 
 from torchrecorder.comparison.functions import function
 from torchrecorder.comparison.wrapped import InnerModules
-from torchrecorder.events import STORED, ScopeId, ValueId
+from torchrecorder.events import STORED, ModuleId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import structures
@@ -29,6 +29,16 @@ class Side:
         self.skeletons = skeletons(recording)
         weights = {scope: found for scope, found in self.skeletons.items() if found.weights}
         self.inside = InnerModules(recording, weights)
+
+    @cached_property
+    def calls(self) -> Mapping[ScopeId, tuple[bool, int]]:
+        """Whether each scope ran again in backward, and its number among such calls of its module.
+        """
+        calls, found = Counter[tuple[ModuleId | None, bool]](), {}
+        for scope in self.recording.scopes.values():
+            key = scope.module, scope.recompute
+            found[scope.id], calls[key] = (scope.recompute, calls[key]), calls[key] + 1
+        return found
 
     @cached_property
     def weights_of(self) -> Mapping[ValueId, tuple[ValueId, str]]:
@@ -75,6 +85,7 @@ def _parts(
 ) -> Iterator[tuple[Any, ...]]:
     module = recording.module_of(scope)
     yield scope.kind.value, scope.cls, module.detail if module is not None else ""
+    yield (scope.recompute,)
     for step in recording.children[scope.id]:
         if isinstance(step, Op):
             yield step.kind.value, function(step)
@@ -137,6 +148,18 @@ TIERS: tuple[tuple[StepKey, ...], ...] = (
 )
 """Keys that must be equal for two steps to match, from strict to loose. In each tier, the key
 counts that matches the most steps: insertions shift the indices in a container."""
+
+
+def keys_of(
+    key: Callable[[Side, Any], Hashable], side: Side, steps: Iterable[Scope | Op]
+) -> Iterator[Hashable]:
+    """The keys of *steps*; none that ran again in backward has the key of one that did not."""
+    return ((step.recompute, key(side, step)) for step in steps)
+
+
+def outermost(recording: RecordedRun) -> list[ScopeId]:
+    """The outermost scopes, without those that ran again in backward."""
+    return [root for root in recording.roots if not recording.scopes[root].recompute]
 
 
 def step_name(step: Scope | Op) -> Hashable:
