@@ -171,3 +171,26 @@ with tr.Recorder() as recorder:
     exec(compile(lines, "script.py", "exec"), held)
     named = before_the_run(held["recorder"].recording)[Role.PARAMETER]
     assert named[0].endswith(".0.weight")
+
+
+@torch.no_grad()
+def halved(model: nn.Module) -> None:
+    """A loop names several weights by the same variable."""
+    for weight in model.parameters():
+        weight.mul_(0.5)
+
+
+def test_weights_written_in_a_loop_count_once() -> None:
+    """Each is a parameter before it is written; what the loop makes of it has its name, too."""
+    model = nn.Linear(3, 2)
+    with torchrecorder.Recorder() as recorder:
+        halved(model)
+        model(torch.ones(1, 3))
+    recording = recorder.recording
+    name = called("model", "Linear")
+    rows = [value for value in recording.values.values() if value.names]
+    assert [(value.names[0], value.role.value, value.producer) for value in rows] == [
+        (f"{name}.weight", "parameter", None), (f"{name}.weight", "inner", "o0"),
+        (f"{name}.bias", "parameter", None), (f"{name}.bias", "inner", "o1"),
+    ]
+    assert "Total params             8" in recording.summary()

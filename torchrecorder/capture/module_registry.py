@@ -308,7 +308,7 @@ class ModuleRegistry:
             elif value is None:
                 value = values.add_held(tensor, role, name)
             elif shapeless is None:
-                self._rename(tensor, role, name)
+                self._rename(tensor, role, name, value)
             entry = values.entries.get(id(tensor))
             if entry is not None:
                 self._held[id(tensor)] = entry, value
@@ -340,14 +340,19 @@ class ModuleRegistry:
                     node = values.autograd.edge_of(tensor, made_by) if made_by is not None else None
                     values.record_again(tensor, known, node)
 
-    def _rename(self, tensor: Tensor, role: Role, name: str) -> None:
-        """Update role and names of *tensor*, which the run created or which had other names."""
+    def _rename(self, tensor: Tensor, role: Role, name: str, held: ValueId) -> None:
+        """Update role and names of *tensor*, which the run created or which had other names; only
+        the names if it was written since it had the value *held*, which has the role."""
         entry, names = self.values.entries.get(id(tensor)), self._names(tensor, name)
         if entry is None or entry.names == names or not self._owns(role, tensor):
             return
-        if entry.role is role or entry.role is Role.INNER and not entry.names:
+        if entry.value != held:
+            entry.names = names
+        elif entry.role is role or entry.role is Role.INNER and not entry.names:
             entry.role, entry.names, entry.requires_grad = role, names, tensor.requires_grad
-            self.values.record_again(tensor, entry, None)
+        else:
+            return
+        self.values.record_again(tensor, entry, None)
 
     def _owns(self, role: Role, tensor: Tensor) -> bool:
         """Whether *tensor* belongs to the module that holds it: what was computed for a call, as
