@@ -291,3 +291,24 @@ def test_notes_on_weights_stay_when_training_steps_fold(steps: int) -> None:
     notes = {row.title.split()[0]: row.notes for row in rows if "Linear" in row.title}
     assert notes == {"body": ("tied",), "aux": ("no gradient",), "head": ("tied",),
                      "fixed": ("frozen",)}
+
+
+def test_what_runs_around_a_loop_has_its_own_lines() -> None:
+    """Ops of one iteration and those of the next, before or after it, are not together."""
+    run = Builder("job")
+    x, made = run.input("x"), list[ValueId]()
+    start = run.op("zeros")
+    for _ in range(3):
+        drawn = run.op("mul", run.op("rand"), start)
+        with run.scope("fc", "Linear"):
+            h = run.op("linear", drawn, x)
+        made.append(run.op("sum", h))
+    run.op("mean", run.op("stack", *made))
+    recording = run.recording()
+    found = folded(recording, every_row(recording))
+    assert [row.title for row in found] == [
+        "zeros()", "2 ops: rand(), mul()  ×3", "fc (Linear)  ×3", "sum()  ×3",
+        "2 ops: stack(), mean()",
+    ]
+    listed = [item for row in found for item in row.ids if item in recording.ops]
+    assert sorted(listed) == sorted(op.id for op in recording.ops.values() if op.scope is None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from itertools import groupby
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.export.table.rows import TableRow
+from torchrecorder.export.table.rows import TableRow, row_of_ops
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.region_captions import REGIONS
@@ -75,10 +76,28 @@ class _Folded:
 
     def rows(self) -> list[TableRow]:
         """Rows in order, one for each sibling or fold."""
-        listed = [row for row in self.listed if row.ids[0] in self.order]
+        listed = [piece for row in self.listed for piece in self._pieces(row)]
         placed = list(zip(self._places(listed), map(self._row, listed)))
         placed += self._never_called()
         return [row for _, row in sorted(placed, key=lambda found: found[0])]
+
+    def _pieces(self, row: TableRow) -> list[TableRow]:
+        """The rows that stand for *row*. One of several ops is divided where a loop begins or ends
+        that is also in other rows; what those of its first iteration stand for is left out."""
+        if len(row.ids) == 1:
+            return [row] if row.ids[0] in self.order else []
+        representative, here = self.tree.representative, set(row.ids)
+        ops = [self.recording.ops[OpId(item)] for item in row.ids]
+        kept = [op for op in ops if representative(op.id) in here]
+        rounds = [list(group) for _, group in groupby(kept, lambda op: self._rounds(op.id, here))]
+        if kept == ops and len(rounds) == 1:
+            return [row]
+        return [row_of_ops(self.recording, group, row.depth) for group in rounds]
+
+    def _rounds(self, item: str, here: Set[str]) -> int:
+        """How often an op repeats; 0 if it does so only *here*."""
+        instances = self.tree.nodes[self.tree.representative(item)].instances
+        return 0 if here >= set(instances) else len(instances)
 
     def _places(self, listed: Sequence[TableRow]) -> list[tuple[int, int]]:
         """The order of rows. An op of the program is listed at its position in the run, before the
@@ -109,8 +128,10 @@ class _Folded:
             yield from (((end, -2), replace(row, ids=ids)) for row in shown)
 
     def _row(self, row: TableRow) -> TableRow:
+        if len(row.ids) > 1:
+            return self._of_ops(row)
         node = self.tree.nodes[row.ids[0]]
-        if len(row.ids) > 1 or len(node.instances) < 2:
+        if len(node.instances) < 2:
             return row
         title, block = row.title, self._block(node)
         if node.count > 1 or block is not None:
@@ -129,6 +150,15 @@ class _Folded:
         notes = (*shared, *self._notes(node))
         last = self.listed[places[-1]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
+
+    def _of_ops(self, row: TableRow) -> TableRow:
+        """A row of several ops, which all repeat equally often."""
+        if not self._rounds(row.ids[0], set(row.ids)):
+            return row
+        nodes = [self.tree.nodes[item] for item in row.ids]
+        number = times(self.recording, _count(nodes[0]), nodes[0].instances)
+        ids = tuple(item for node in nodes for item in node.instances)
+        return replace(row, title=f"{row.title}  {number}", ids=ids)
 
     def _is_first_call(self, instance: str) -> bool:
         """Whether it is the first call of its module: notes on weights are only there."""

@@ -82,10 +82,9 @@ class _TableRows:
                     waiting.extend(self._inside(first, depth + 1))
             elif isinstance(first, Module):
                 yield self._silent(first, depth)
-            elif len(items) == 1:
-                yield self._op(first, depth)
             else:
-                yield _together([item for item in items if isinstance(item, Op)], depth)
+                loose = [item for item in items if isinstance(item, Op)]
+                yield row_of_ops(self.recording, loose, depth)
 
     def _inside(self, scope: Scope | None, depth: int) -> list[tuple[int, list[RowSource]]]:
         """Scopes and ops directly in *scope*, the last first."""
@@ -144,7 +143,7 @@ class _TableRows:
 
     def _notes(self, scope: Scope) -> Iterator[str]:
         if scope.failed:
-            yield self._ended(scope)
+            yield _ended(self.recording, scope)
         yield from self.regions.details(scope)
         if scope.module is not None:
             module = self.recording.modules[scope.module]
@@ -198,26 +197,33 @@ class _TableRows:
         elif not read:
             yield "never read"
 
-    def _ended(self, item: Scope | Op) -> str:
-        """How a failed call ended, if it has."""
-        return "still running" if item.id in self.recording.run.running else "failed"
 
-    def _op(self, op: Op, depth: int) -> TableRow:
-        values = self.recording.values
-        marks = {
-            self._ended(op): op.failed,
-            "in place": bool(op.writes),
-            "hidden": op.kind is OpKind.HIDDEN,
-            "returned unchanged": op.kind is OpKind.PASS,
-        }
-        return TableRow(
-            depth=depth,
-            title=_called(op),
-            ids=(op.id,),
-            inputs=tuple(slot.value for slot in op.inputs if values[slot.value].role not in STORED),
-            outputs=op.outputs,
-            notes=tuple(mark for mark, holds in marks.items() if holds),
-        )
+def row_of_ops(recording: RecordedRun, ops: Sequence[Op], depth: int) -> TableRow:
+    """One line for one or several ops."""
+    return _together(ops, depth) if len(ops) > 1 else _of_op(recording, ops[0], depth)
+
+
+def _of_op(recording: RecordedRun, op: Op, depth: int) -> TableRow:
+    values = recording.values
+    marks = {
+        _ended(recording, op): op.failed,
+        "in place": bool(op.writes),
+        "hidden": op.kind is OpKind.HIDDEN,
+        "returned unchanged": op.kind is OpKind.PASS,
+    }
+    return TableRow(
+        depth=depth,
+        title=_called(op),
+        ids=(op.id,),
+        inputs=tuple(slot.value for slot in op.inputs if values[slot.value].role not in STORED),
+        outputs=op.outputs,
+        notes=tuple(mark for mark, holds in marks.items() if holds),
+    )
+
+
+def _ended(recording: RecordedRun, item: Scope | Op) -> str:
+    """How a failed call ended, if it has."""
+    return "still running" if item.id in recording.run.running else "failed"
 
 
 def _called(op: Op) -> str:
