@@ -61,15 +61,9 @@ class Parallel:
         Rows that only *stored* values connect are a pair too: each call of a layer with batch norm
         updates buffers that its next call reads.
         """
-        own, parent = self._own, self.items.parent
-        innermost: dict[str | None, int] = {None: -1}
-        for item in self.items.order:
-            innermost[item] = own[item][0] if item in own else innermost[parent[item]]
         aligned: dict[RowPair, bool] = {}
         by_stored: dict[RowPair, bool] = {}
         for arrow in self.items.view.arrows:
-            if innermost[arrow.tail] == innermost[arrow.head]:
-                continue  # both are in the same rows
             pairs = by_stored if stored(arrow) else aligned
             for tail_row, head_row, tail, head in self._apart(arrow):
                 last = len(self.rows[tail_row]) - 1

@@ -54,7 +54,7 @@ def with_block_clusters(
         return items, keys
     blocked = with_parents(view, parents)
     boxes = {**blocked.boxes, **_own_sources(blocked, items.sources, keys)}
-    return SiblingIndex(replace(blocked, boxes=boxes), items), keys
+    return SiblingIndex(replace(blocked, boxes=boxes)), keys
 
 
 class _Repeats(NamedTuple):

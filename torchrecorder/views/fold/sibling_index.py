@@ -13,16 +13,13 @@ from torchrecorder.views.view import Arrow, Box, View
 class SiblingIndex:
     """The nesting and order of boxes and clusters in a view.
 
-    *before* is the index of a view with the same arrows, if there is one.
-
     Attributes:
         parent: The cluster around each box and cluster.
         sources: The boxes of values that are only read.
     """
 
-    def __init__(self, view: View, before: SiblingIndex | None = None) -> None:
+    def __init__(self, view: View) -> None:
         self.view = view
-        self._before = before
         self.parent: dict[str, str | None] = {
             **{cluster.id: cluster.parent for cluster in view.clusters.values()},
             **{box.id: box.cluster for box in view.boxes.values()},
@@ -100,15 +97,11 @@ class SiblingIndex:
     @cached_property
     def leaving(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their tail."""
-        if self._before is not None:
-            return self._before.leaving
         return grouped((arrow.tail, arrow) for arrow in self.view.arrows)
 
     @cached_property
     def entering(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their head."""
-        if self._before is not None:
-            return self._before.entering
         return grouped((arrow.head, arrow) for arrow in self.view.arrows)
 
     def into(self, item: str) -> Sequence[Arrow]:
