@@ -50,9 +50,6 @@ class Collapse:
 def close(view: View, closes: Callable[[str], bool]) -> View:
     """Turn each outermost cluster for which *closes* holds into a box."""
     home = _closed_by(view.clusters, closes)
-    if not any(home.values()):
-        arrows = tuple(arrow for arrow in view.arrows if arrow.tail != arrow.head)
-        return replace(view, arrows=arrows)
     boxes = _boxes(view, home)
     clusters = {
         cluster.id: cluster for cluster in view.clusters.values() if home[cluster.id] is None
