@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Union
 
 from torchrecorder.events import ModuleId, ScopeId
-from torchrecorder.graph.nodes import Module, Scope
+from torchrecorder.graph.nodes import Module, Op, Scope
 
 _MAX_PATHS = 16
 """The maximum number of paths of a module; one that contains itself has no end of them."""
@@ -29,6 +29,10 @@ class CallPaths:
 
     def __getitem__(self, scope: ScopeId) -> Sequence[str]:
         return self._paths[scope]
+
+    def of_op(self, op: Op) -> list[str]:
+        """The paths of the scope of *op*, each with its name."""
+        return [f"{path}.{op.name}" if path else op.name for path in self._paths[op.scope]]
 
     def add(self, row: Module | Scope) -> None:
         """Add a module; or a call, after its module and the calls around it."""

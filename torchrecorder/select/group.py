@@ -89,10 +89,8 @@ def patterns(members: str | Sequence[str]) -> tuple[str, ...]:
 
 def _paths(recording: RecordedRun, item: Scope | Op) -> Sequence[str]:
     """The paths of *item* for patterns; for an op, those of its scope, each with its name."""
-    if isinstance(item, Scope):
-        return recording.call_paths[item.id]
-    around = recording.call_paths[item.scope] if item.scope is not None else ("",)
-    return [f"{path}.{item.name}" if path else item.name for path in around]
+    paths = recording.call_paths
+    return paths[item.id] if isinstance(item, Scope) else paths.of_op(item)
 
 
 def _path(recording: RecordedRun, item: Scope | Op) -> str:

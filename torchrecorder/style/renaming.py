@@ -35,7 +35,7 @@ class Renaming:
 
     def op(self, op: Op, recording: RecordedRun) -> str:
         """The title of an op, by its name or one of its paths."""
-        found = self.find((*_paths(op, recording), op.name)) if self.names else None
+        found = self.find((*recording.call_paths.of_op(op), op.name)) if self.names else None
         return op.name if found is None else found
 
     def tensor(self, names: Sequence[str], role: str, recording: RecordedRun) -> str | None:
@@ -65,17 +65,11 @@ def called(recording: RecordedRun) -> Iterator[str]:
     for scope in recording.scopes.values():
         yield from (*recording.call_paths[scope.id], scope.name, scope.cls)
     for op in recording.ops.values():
-        yield from (op.name, *_paths(op, recording))
+        yield from (op.name, *recording.call_paths.of_op(op))
     for value in recording.values.values():
         yield from (value.role.value, *recording.call_paths.known(value.names))
     for slot in recording.outputs:
         yield from ("output", slot.name, end_title("output", slot.name))
-
-
-def _paths(op: Op, recording: RecordedRun) -> Iterator[str]:
-    """The paths of the scope of *op*, each with the name of *op*."""
-    around = recording.call_paths[op.scope] if op.scope is not None else ("",)
-    yield from (f"{path}.{op.name}" if path else op.name for path in around)
 
 
 def check_names(names: object) -> None:
