@@ -73,7 +73,7 @@ class ErrorMarkers:
         call, place = call_in_words(recording, op.id), scope_name(recording, op.scope)
         return f", {call}" if call else f" in {place}" if place else ""
 
-    def look(self, box: Box, look: Look, theme: Theme, *, heated: bool = False) -> Look:
+    def look(self, box: Box, look: Look, theme: Theme, *, heated: bool) -> Look:
         """*look*, marked if something failed; if the fill shows a number, only its outline."""
         if not self.lines(box):
             return look

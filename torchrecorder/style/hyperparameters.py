@@ -127,6 +127,9 @@ PIECES = {
 SIZES = ("in_features", "in_channels", "nx")
 TO_SIZES = ("out_features", "out_channels", "nf")
 
+MAX_SHOWN = 4
+"""The most hyperparameters of a module, or arguments of an op, that are shown."""
+
 MAX_ARGUMENT_LENGTH = 20
 """The most letters of an argument of an op that is shown."""
 
@@ -145,14 +148,14 @@ ITEM = re.compile(r"\s*((?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\])+)\s*(?:,|$)")
 
 
 @lru_cache(maxsize=4096)
-def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
+def hyperparameters(cls: str, detail: str) -> tuple[str, ...]:
     """The first hyperparameters of an ``extra_repr()``: ``("64 → 128", "3×3", "stride 2")``.
 
     *cls* is the name of the class, which defines the meaning of unnamed numbers.
     """
     plain, named = split(SCALAR.sub(_number, detail))
     message = map(_rounded, (*_flow(cls, plain, named), *_worded(cls, named)))
-    return tuple(text for text in message if len(text) <= 24)[:limit]
+    return tuple(text for text in message if len(text) <= 24)[:MAX_SHOWN]
 
 
 @lru_cache(maxsize=4096)
@@ -175,7 +178,7 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     elif sign and len(plain) == 1:
         plain = [f"{sign} {plain[0]}"]
     message = map(_cut, map(_rounded, (*plain, *_worded(op, named))))
-    return tuple(text for text in message if text and len(text) <= MAX_ARGUMENT_LENGTH)[:4]
+    return tuple(text for text in message if text and len(text) <= MAX_ARGUMENT_LENGTH)[:MAX_SHOWN]
 
 
 def _listed(text: str) -> str:

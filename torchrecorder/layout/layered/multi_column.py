@@ -135,12 +135,12 @@ class _MultiColumn:
         )
         needed = max([start, *before])
         level = self.levels[bisect_left(self.levels, needed)]
-        aside = self._aside(trunk, needed, level, away[0].points)
+        aside = self._aside(needed, level, away[0].points)
         across = until(away[0].points, level if aside is None else aside)[-1][0]
         self.turns[trunk] = _ColumnExit(trunk, here, across, level, aside)
 
     def _aside(
-        self, trunk: int, needed: float, level: float, points: Sequence[PlanePoint]
+        self, needed: float, level: float, points: Sequence[PlanePoint]
     ) -> float | None:
         """The position before *level* at which a trunk can leave its column beside a longer box."""
         at = needed + TRACK_MARGIN

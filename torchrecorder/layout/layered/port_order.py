@@ -48,21 +48,19 @@ def port_groups(
         made[net.source.child] += len(net.sinks)
         read.update(sink.child for sink in net.sinks)
 
-    def only_reads(end: End) -> bool:
-        return end.child == OUTSIDE or read[end.child] == 1 and not made[end.child]
-
-    def only_feeds(end: End) -> bool:
-        return end.child == OUTSIDE or made[end.child] == 1 and not read[end.child]
+    def is_alone(end: End, its: Counter[int], other: Counter[int]) -> bool:
+        """Whether it is a port of the scope, or the only edge of its child."""
+        return end.child == OUTSIDE or its[end.child] == 1 and not other[end.child]
 
     found: dict[tuple[int, bool], list[tuple[int, tuple[int, ...]]]] = {}
     for (source, (sink, *others), _), passed in zip(nets, between):
         if others or any(node < 0 for node in passed):  # in a lane
             continue
         enters, exits = source.child == OUTSIDE, sink.child == OUTSIDE
-        if only_reads(sink) and not enters:
+        if is_alone(sink, read, made) and not enters:
             way = (*passed, exit[sink.port] if exits else sink.child)
             found.setdefault((source.child, True), []).append((source.port, way))
-        elif only_feeds(source) and not exits:
+        elif is_alone(source, made, read) and not exits:
             way = (*reversed(passed), entry[source.port] if enters else source.child)
             found.setdefault((sink.child, False), []).append((sink.port, way))
     return [
