@@ -59,11 +59,7 @@ def columns(
     computed = [(item, found) for item in chosen if (found := item.on(recording).by_node)]
     owned = ParameterOwners(recording)
     places = _Places(owned, members, parents, counts)
-    values: list[tuple[NumberColumn, list[int]]] = []
-    for place, (annotation, found) in enumerate(computed):
-        before, last = computed[place - 1]  # without a backward pass, two times are the same
-        same = place and before.merge is annotation.merge and last == found
-        values.append(values[-1] if same else places.column(annotation, found))
+    values = [places.column(annotation, found) for annotation, found in computed]
     entries = [
         _entry(item, column, means, strings)
         for (item, _), (column, means) in zip(computed, values)
