@@ -122,6 +122,8 @@ def test_the_programs_own_limit_stays():
     try:
         with Recorder():
             sys.setrecursionlimit(before + 77)
+            with Recorder():
+                pass
         assert sys.getrecursionlimit() == before + 77
     finally:
         sys.setrecursionlimit(before)

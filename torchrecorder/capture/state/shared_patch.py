@@ -66,10 +66,20 @@ def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
 _OWN_FRAMES = 200
 """The maximum number of frames of an instrument."""
 
-_lock = threading.Lock()
-_raised: list[int] = []
-_before: list[int] = []
-"""The limits that active recorders have set, and the original limit."""
+
+@contextlib.contextmanager
+def _higher_limit() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    raised = before + before // 3 + _OWN_FRAMES
+    sys.setrecursionlimit(raised)
+    try:
+        yield
+    finally:
+        if sys.getrecursionlimit() == raised:
+            sys.setrecursionlimit(before)
+
+
+_limit: SharedPatch[RaisedRecursionLimit] = SharedPatch(_higher_limit)
 
 
 class RaisedRecursionLimit:
@@ -80,18 +90,8 @@ class RaisedRecursionLimit:
     """
 
     def __enter__(self) -> RaisedRecursionLimit:
-        with _lock:
-            limit = sys.getrecursionlimit()
-            if not _raised:
-                _before[:] = [limit]
-            self.raised = limit + limit // 3 + _OWN_FRAMES
-            _raised.append(self.raised)
-            sys.setrecursionlimit(self.raised)
+        _limit.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        with _lock:
-            is_ours = sys.getrecursionlimit() == max(_raised)
-            _raised.remove(self.raised)
-            if is_ours:
-                sys.setrecursionlimit(max(_raised or _before))
+        _limit.remove(self)
