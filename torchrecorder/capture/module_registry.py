@@ -53,10 +53,7 @@ class RegisteredModule:
     in_model: bool  # whether it is part of the recorded model
     ref: weakref.ref[Module]
     module: ModuleId
-    cls: str
-    qualname: str
-    kind: ScopeKind
-    arguments: tuple[str, ...]  # the positional parameters of ``forward``
+    facts: ClassFacts
     names: list[str] = field(default_factory=list)  # its dotted paths; several if it is shared
     calls: int = 0  # the number of its calls
     written: bool = False  # whether its event is written
@@ -137,7 +134,7 @@ class ModuleRegistry:
         if facts is None:
             facts = self._classes[cls] = _of_class(cls)
         number = self.tape.next_module()
-        entry = RegisteredModule(in_model, weakref.ref(module), number, *facts)
+        entry = RegisteredModule(in_model, weakref.ref(module), number, facts)
         self.entries[id(module)] = entry
         self.numbers[entry.module] = entry
         return entry
@@ -212,7 +209,7 @@ class ModuleRegistry:
         *around* that calls it; relative to what is around the innermost module that has both, if
         it is elsewhere: ``attn.lora.down`` in ``blocks.3.attn.norm``."""
         if not entry.names:
-            return "", entry.cls
+            return "", entry.facts.name
         path, prefix = entry.names[0], f"{parent}." if parent else ""
         if not path.startswith(prefix):
             below = (name for name in entry.names if name.startswith(prefix))
@@ -260,12 +257,12 @@ class ModuleRegistry:
         row = nodes.Module(
             entry.module,
             tuple(entry.names),
-            entry.cls,
-            entry.qualname,
+            entry.facts.name,
+            entry.facts.qualname,
             detail or "",
-            slots.get(Role.PARAMETER, ()),
-            slots.get(Role.BUFFER, ()),
-            _is_training(module, entry.kind),
+            slots[Role.PARAMETER],
+            slots[Role.BUFFER],
+            _is_training(module, entry.facts.kind),
             (),
             not entry.in_model,
         )

@@ -28,13 +28,14 @@ class NamedModule(NamedTuple):
     in_model: bool = False
 
 
+def parameters_and_buffers(module: Module) -> tuple[tuple[Role, TensorsByName], ...]:
+    """The parameters and the buffers of *module*, without its children."""
+    return (Role.PARAMETER, module._parameters), (Role.BUFFER, module._buffers)
+
+
 def tensor_dicts_of(module: Module) -> tuple[tuple[Role, Mapping[str, Any]], ...]:
     """The parameters, buffers and attributes of *module* itself, each dict with its role."""
-    return (
-        (Role.PARAMETER, module._parameters),
-        (Role.BUFFER, module._buffers),
-        (Role.CONSTANT, vars(module)),
-    )
+    return *parameters_and_buffers(module), (Role.CONSTANT, vars(module))
 
 
 def named_modules(
@@ -77,16 +78,6 @@ def weights_of(module: Module) -> list[tuple[str, Tensor]]:
         for name, tensor in getattr(part, kind).items()
         if tensor is not None and not is_lazy(tensor)
     ]
-
-
-def parameters_and_buffers(module: Module) -> list[tuple[Role, TensorsByName]]:
-    """The parameters and the buffers of *module*, without its children."""
-    found: list[tuple[Role, TensorsByName]] = []
-    if parameters := module._parameters:
-        found.append((Role.PARAMETER, parameters))
-    if buffers := module._buffers:
-        found.append((Role.BUFFER, buffers))
-    return found
 
 
 def is_uninitialized(module: Module) -> bool:

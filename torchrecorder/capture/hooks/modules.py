@@ -175,13 +175,13 @@ class ModuleScopes:
         if not inner:
             name = functools.partial(self.names.of_module, module, outside, source)
         entry = self.registry.find(module, name)
-        found = named_tensors(args, entry.arguments)
+        found = named_tensors(args, entry.facts.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         kwargs = kwargs if type(kwargs) is dict else {}
         if kwargs:
             found += tensors_in(kwargs)
         if not self.open:
-            named = [*named_arguments(args, entry.arguments), *kwargs.items()]
+            named = [*named_arguments(args, entry.facts.arguments), *kwargs.items()]
             given = self.arguments.of_module(outside, named, len(args))
             self.registry.places = ObjectPlaces(given)
         inputs = self.values.slots_of(found)  # ops found only now ran before the call

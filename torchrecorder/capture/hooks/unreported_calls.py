@@ -63,10 +63,10 @@ class DirectCalls:
             self.registry.begin(module)
         path, name = self.registry.path(entry, *self._around())
         return self.tape.enter(
-            entry.kind,
+            entry.facts.kind,
             name,
             path,
-            entry.cls,
+            entry.facts.name,
             entry.module,
             entry.count_call(),
             source,
