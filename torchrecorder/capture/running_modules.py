@@ -47,13 +47,8 @@ class RunningModules:
         stack = self.tape.stack
         recomputes = bool(stack) and stack[-1].event.recompute  # a checkpointed call
         if self.is_backward and not recomputes:
-            grad = self.backward.current() or self.backward.last_started()
-            return self.paths_of(grad) if grad is not None else ()
+            return self.paths(self.home(self.backward.current() or self.backward.last_started()))
         return self.paths(self.tape.scope)
-
-    def paths_of(self, grad: GradId) -> tuple[str, ...]:
-        """Paths of the scopes in which the forward of the node *grad* ran, outermost first."""
-        return self.paths(self.home(grad))
 
     def paths_of_call(self, call: Scope) -> Sequence[str]:
         """The paths of *call*, several if its module is shared; none for a region without a path.

@@ -30,7 +30,6 @@ class KernelLaunches:
     def __init__(self, functions: FunctionMode) -> None:
         self.functions = functions
         self.tape = functions.calls.tape
-        self._facts: dict[Any, FunctionFacts] = {}
 
     def __enter__(self) -> KernelLaunches:
         _launches.add(self)
@@ -38,30 +37,28 @@ class KernelLaunches:
 
     def __exit__(self, *error: object) -> None:
         _launches.remove(self)
-        self._facts.clear()
 
     def launch(self, kernel: Any, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Launch *kernel* with the launcher *plain*; record it unless a recorded op launches it."""
         facts = None
         with self.tape.survives_errors("kernels"):
             if not self.tape.is_elsewhere() and self.functions.records_kernel():
-                facts = self._facts_of(kernel)
+                facts = _facts_of(kernel)
         if facts is None:
             return plain(*args, **kwargs)
         return self.functions.calls.run_op(_without_modes(plain), facts, True, args, kwargs)
 
-    def _facts_of(self, kernel: Any) -> FunctionFacts:
-        if kernel not in self._facts:
-            function = function_of(kernel)
-            self._facts[kernel] = FunctionFacts(
-                name=function.__name__,
-                qualname=f"{function.__module__}.{function.__qualname__}",
-                parameters=tuple(kernel.arg_names),
-                reads_data=True,
-                writes=stored_parameters(function),
-                dispatched=True,
-            )
-        return self._facts[kernel]
+
+def _facts_of(kernel: Any) -> FunctionFacts:
+    function = function_of(kernel)
+    return FunctionFacts(
+        name=function.__name__,
+        qualname=f"{function.__module__}.{function.__qualname__}",
+        parameters=tuple(kernel.arg_names),
+        reads_data=True,
+        writes=stored_parameters(function),
+        dispatched=True,
+    )
 
 
 def _without_modes(plain: Callable[..., Any]) -> Callable[..., Any]:
