@@ -29,6 +29,7 @@ from typing import Any
 import torch
 
 from torchrecorder.build import Event, build
+from torchrecorder.capture.hooks.greenlets import frames_around
 from torchrecorder.capture.instruments import Instruments
 from torchrecorder.capture.internals.access import frames_of_threads
 from torchrecorder.capture.internals.engine import ENGINE_CODE
@@ -260,7 +261,7 @@ def unfinished(instruments: Instruments, name: str, grad_mode: str, reason: str)
     it now."""
     tape, sent = instruments.tape, instruments.started.sent
     events: list[Event] = [*tape.events]
-    frames = [*_frames_of(tape.thread)]
+    frames = [*frames_around(frames_of_threads().get(tape.thread))]
     running = [*_running_calls(frames)]
     events += (call.row(OpKind.CALLED, (), (), None, failed=True) for call in running)
     not_ended = *(each.scope for each in [*tape.stack]), *(call.op for call in running)
@@ -278,14 +279,6 @@ def unfinished(instruments: Instruments, name: str, grad_mode: str, reason: str)
         str(torch.__version__), grad_mode, notes, seconds=seconds, rank=rank, running=not_ended
     )
     return build([*events, RunDone(name, facts)], Recording)
-
-
-def _frames_of(thread: int) -> Iterator[FrameType]:
-    """The frames that *thread* runs, innermost first."""
-    frame = frames_of_threads().get(thread)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _running_calls(frames: list[FrameType]) -> Iterator[Call]:

@@ -10,6 +10,7 @@ import inspect
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from traceback import walk_stack
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -81,12 +82,11 @@ class PythonCalls:
         self._around_steps: set[Any] | None = None  # the calls that run when the last step begins
 
     def __enter__(self) -> PythonCalls:
-        frame: FrameType | None = get_frame(1)
-        if not self.sources.is_in_region(frame):  # else regions around the block count
+        entered = get_frame(1)
+        if not self.sources.is_in_region(entered):  # else regions around the block count
             self.sources.calls = self
-        while frame is not None:
+        for frame, _ in walk_stack(entered):
             self._mark(frame, OUTSIDE)
-            frame = frame.f_back
         return self
 
     def step_begins(self, frame: FrameType) -> None:
@@ -97,24 +97,20 @@ class PythonCalls:
         """
         is_first, self._has_begun = not self._has_begun, True
         around: set[Any] = set()
-        outer: FrameType | None = frame
-        while outer is not None:
+        for outer, _ in walk_stack(frame):
             if is_first and outer.f_back is not None:
                 mark = mark_of(outer)
                 if mark is None:
                     break  # it, and frames around it, would not be found again
                 mark[self] = _UNSURE
             around.add(self._last_in(outer))
-            outer = outer.f_back
         self._around_steps = None if is_first else around
 
     def __exit__(self, *error: object) -> None:
-        frame: FrameType | None = get_frame(1)
-        while frame is not None:
+        for frame, _ in walk_stack(get_frame(1)):
             mark = frame.f_trace
             if type(mark) is FrameMark:
                 mark.remove(frame, self)
-            frame = frame.f_back
         self._unmarked.clear()
 
     def finish(self) -> None:

@@ -14,6 +14,7 @@ import re
 import sys
 import weakref
 from pathlib import Path
+from traceback import walk_stack, walk_tb
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
@@ -188,8 +189,7 @@ class Sources:
             elif type(place) is str:
                 frames.append(frame)
                 if line is None:
-                    known = self._lines.get((key, frame.f_lasti))
-                    line = known or self._line(place, frame, code)
+                    line = self._line(place, frame, code)
                 mark = frame.f_trace
                 if type(mark) is FrameMark and mark.get(self.calls) is OUTSIDE:
                     break
@@ -257,15 +257,14 @@ class Sources:
         if type(region.key) is FrameMark:
             region.key[self] = _no_module
 
-    def is_in_region(self, frame: FrameType | None) -> bool:
+    def is_in_region(self, frame: FrameType) -> bool:
         """Whether any frame around *frame* runs a region."""
-        while frame is not None:
-            place = self._places.get(id(frame.f_code)) or self._classify(frame.f_code)
+        for outer, _ in walk_stack(frame):
+            place = self._places.get(id(outer.f_code)) or self._classify(outer.f_code)
             if place is _OF_MODULE:
-                place = self._of_module(frame)
+                place = self._of_module(outer)
             if place is not _MODULE and place is not _LIBRARY and type(place) is not str:
                 return True
-            frame = frame.f_back
         return False
 
     def custom_functions(self, frame: FrameType | None) -> list[Any]:
@@ -282,15 +281,14 @@ class Sources:
         """
         found = None
         counts = not backward
-        while traceback is not None:
-            code = traceback.tb_frame.f_code
+        for frame, line in walk_tb(traceback):
+            code = frame.f_code
             place = self._place(code)
             if place is _ENTRY_POINT:
                 found = None  # frames outside are not the user's
             elif isinstance(place, str) and counts:
-                found = SourceLine(place, traceback.tb_lineno, code.co_name)
+                found = SourceLine(place, line, code.co_name)
             counts = counts or code is ENGINE_CODE
-            traceback = traceback.tb_next
         return found
 
     def is_user(self, frame: FrameType) -> bool:

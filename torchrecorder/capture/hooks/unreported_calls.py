@@ -16,6 +16,7 @@ import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from traceback import walk_tb
 from types import FrameType, GeneratorType
 from typing import Any, NamedTuple
 
@@ -133,14 +134,11 @@ class DirectCalls:
     def raised(self, error: BaseException | None) -> None:
         """Mark the calls as failed whose generators raised *error* while their scopes were closed:
         before any operation of a part."""
-        traceback = error.__traceback__ if error is not None else None
-        while traceback is not None:
-            frame = traceback.tb_frame
+        for frame, _ in walk_tb(error.__traceback__ if error is not None else None):
             made = self._generators.get(id(frame))
             if made is not None and made.opened.left is not None and self._is_of(made, frame):
                 made.opened.left = made.opened.left._replace(failed=True)
                 self.tape.write(made.opened.left)
-            traceback = traceback.tb_next
 
     def _is_of(self, made: _Suspended, frame: FrameType) -> bool:
         """Whether *frame* is that of a generator, which may no longer exist, and not another one
@@ -195,12 +193,8 @@ class DeferredExit(NamedTuple):
 
     def failed(self, error: BaseException | None) -> bool:
         """Whether a hook of this call raised *error*."""
-        traceback = error.__traceback__ if error is not None else None
-        while traceback is not None:
-            if traceback.tb_frame is self.frame:
-                return True
-            traceback = traceback.tb_next
-        return False
+        frames = walk_tb(error.__traceback__ if error is not None else None)
+        return any(frame is self.frame for frame, _ in frames)
 
 
 class DeferredExits:
