@@ -19,6 +19,7 @@ from torch import nn
 import torchrecorder
 from torchrecorder import Recorder
 from torchrecorder.capture import run_file
+from torchrecorder.capture.modes.fast_paths import NOTE
 from torchrecorder.events import UNFINISHED
 
 needs_signals = pytest.mark.skipif(os.name != "posix", reason="launchers send signals")
@@ -132,6 +133,16 @@ def test_a_run_without_progress(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert f"the run goes on; {path} is removed" in told
     assert recorder.recording == torchrecorder.load(path)
     assert recorder.recording.run.failure is None
+
+
+def test_a_note_about_several_calls_is_there_once() -> None:
+    """Also before the end of the run."""
+    layer, x = nn.MultiheadAttention(4, 1, batch_first=True).eval(), torch.ones(1, 2, 4)
+    with torch.no_grad(), Recorder(layer) as recorder:
+        layer(x, x, x)
+        layer(x, x, x)
+        found = run_file.unfinished(recorder._instruments, "run", "no_grad", "as an example")
+    assert found.run.notes == (NOTE, "saved before the end of the run: as an example")
 
 
 def test_an_operation_and_a_pass_that_do_not_end(tmp_path: Path) -> None:

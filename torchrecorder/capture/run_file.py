@@ -274,7 +274,7 @@ def unfinished(instruments: Instruments, name: str, grad_mode: str, reason: str)
         rank = sent.rank()
     events.append(_place(instruments, events, frames, running, reason))
     seconds = tape.clock() - tape.began - tape.overhead
-    notes = (*tape.notes, f"saved before the end of the run: {reason}")
+    notes = (*dict.fromkeys(tape.notes), f"saved before the end of the run: {reason}")
     facts = RunFacts(
         str(torch.__version__), grad_mode, notes, seconds=seconds, rank=rank, running=not_ended
     )
