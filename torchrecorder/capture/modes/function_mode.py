@@ -253,6 +253,24 @@ class OpRecorder:
 
     def _outputs(self, call: Call, result: Any, writes: dict[int, ValueId]) -> tuple[ValueId, ...]:
         """The new values of the call: of its results, then of written arguments."""
+        usual = not (call.wrapped or call.on_objects or call.facts.attribute)
+        if usual and isinstance(result, Tensor) and len(writes) < 2:
+            if self.values.aliases:
+                result = self.values.source(result)
+            if writes:
+                if id(result) in writes:
+                    return (writes[id(result)],)
+                return self._several_outputs(call, result, writes)
+            for _, tensor in call.tensors:
+                if tensor is result:
+                    return ()
+            return (self.values.add_value(result, call.op),)
+        return self._several_outputs(call, result, writes)
+
+    def _several_outputs(
+        self, call: Call, result: Any, writes: dict[int, ValueId]
+    ) -> tuple[ValueId, ...]:
+        """`_outputs` for any results and writes."""
         results = [tensor for _, tensor in tensors_in(result)]
         if call.on_objects:
             known = [("", tensor) for tensor in results]
