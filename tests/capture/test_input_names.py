@@ -50,6 +50,7 @@ def test_inputs_of_modules_have_the_names_of_the_call() -> None:
         (lambda: (model(real), model(fake), model(real)), ["real", "fake"]),
         (lambda: model(batch["image"], batch["label"]), ["batch.image", "batch.label"]),
         (lambda: model(held.x), ["held.x"]),
+        (lambda: torch.vmap(lambda row: model(row))(real), ["row"]),
         (lambda: model(pair), ["pair.0", "pair.1"]),
         (lambda: [model(item) for item in listed], ["item", "item"]),
         (lambda: model(held), ["held.x"]),

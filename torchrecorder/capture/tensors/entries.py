@@ -343,9 +343,10 @@ class EarlyReads:
         The parameters of ``forward`` name the others; all, if the recorder itself calls the model.
         """
         for name, value in called or ():
-            if id(value) in self.unnamed:
-                self.name_by_line(value, name)
-        for _, tensor in tensors:
+            tensor = innermost(value) if isinstance(value, Tensor) else value
+            if id(tensor) in self.unnamed:
+                self.name_by_line(tensor, name)
+        for tensor in [innermost(tensor) for _, tensor in tensors]:
             self.unnamed.pop(id(tensor), None)
             entry = self.entries.get(id(tensor)) if called is None else None
             if entry is not None and entry.role is Role.CONSTANT:
