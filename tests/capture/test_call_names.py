@@ -1,4 +1,4 @@
-"""Modules that are called outside of all others have the names by which they are called."""
+"""Modules that no other has as an attribute have the names by which they are called."""
 
 from __future__ import annotations
 
@@ -36,6 +36,25 @@ def test_variables_and_attributes():
     with Recorder() as recorder:
         trainer.loss(trainer.critic(generator(X)), X)
     assert paths(recorder) == ["generator", "critic", "loss"]
+
+
+class Makes(nn.Module):
+    """Makes modules when it is called."""
+
+    def forward(self, x):
+        for _ in range(2):
+            block = net()
+            x = block(x)
+        last = nn.Linear(4, 4)
+        return nn.Tanh()(last.forward(x))
+
+
+def test_variables_of_running_modules():
+    """Below the module that calls them; the result of a call is in no variable."""
+    model = nn.Sequential(Makes())
+    scopes = torchrecorder.record(model, X).scopes.values()
+    made = [scope.path for scope in scopes if scope.parent == "s1" and scope.module is not None]
+    assert made == ["0.block", "0.block_1", "0.last", ""]
 
 
 def test_lines_of_any_form():

@@ -239,17 +239,21 @@ class AttributeNames(TensorNames):
                 return NamedModule(model, name)
         return NamedModule(module, called) if called is not None else None
 
-    def inner(self, module: Module) -> NamedModule | None:
+    def inner(
+        self, module: Module, frame: FrameType | None, source: SourceLine | None
+    ) -> NamedModule | None:
         """*module* with its path if the innermost running module has registered it during the run,
-        or in a list, dict or object of a running module: ``heads.a``."""
-        return self._registered(module) or next(
-            (
-                NamedModule(module, prefix + inside)
-                for prefix, running in self._running()
-                if (inside := self._inside(vars(running), module)) is not None
-            ),
-            None,
-        )
+        or in a list, dict or object of a running module: ``heads.a``; or with its name in the call
+        that *frame* makes."""
+        found = self._registered(module)
+        if found is not None:
+            return found
+        for prefix, running in self._running():
+            inside = self._inside(vars(running), module)
+            if inside is not None:
+                return NamedModule(module, prefix + inside)
+        called, (prefix, _) = name_of_call(module, frame, source), next(self._running(), ("", None))
+        return NamedModule(module, prefix + called) if called is not None else None
 
     def _registered(self, module: Module) -> NamedModule | None:
         """*module* with its path if it is a submodule of the innermost running module."""

@@ -171,9 +171,8 @@ class ModuleScopes:
         around = self.regions.function
         self.tape.inside = around.inside if around is not None else None
         inner = bool(self.open) and self.open[-1][1].event.kind is not ScopeKind.FUNCTION
-        name = functools.partial(self.names.inner, module)
-        if not inner:
-            name = functools.partial(self.names.of_module, module, outside, source)
+        name_of = self.names.inner if inner else self.names.of_module
+        name = functools.partial(name_of, module, outside, source)
         entry = self.registry.find(module, name)
         found = named_tensors(args, entry.facts.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs

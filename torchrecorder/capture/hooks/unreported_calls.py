@@ -86,9 +86,8 @@ class DirectCalls:
         """Open the scope of a direct call of ``forward``."""
         module = region.module
         assert region.forward is not None and module is not None
-        name = partial(self.names.inner, module)
-        if self._around()[1] is None:
-            name = partial(self.names.of_module, module, region.outside, source)
+        name_of = self.names.of_module if self._around()[1] is None else self.names.inner
+        name = partial(name_of, module, region.outside, source)
         entry, values = self.registry.find(module, name), self.registry.values
         given = _arguments(region.forward)
         found = [tensor for name, value in given for tensor in tensors_in(value, name)]
