@@ -27,7 +27,9 @@ from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import DisableTorchFunction, dispatch_modes
 from torchrecorder.capture.internals.compiled_calls import optimizer_hooks
 from torchrecorder.capture.modes.call import Call
-from torchrecorder.capture.modes.higher_order import HigherOrderOps, active_recorders, suspended
+from torchrecorder.capture.modes.higher_order import (
+    HigherOrderOps, active_recorders, record_error, suspended,
+)  # fmt: skip
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells, global_variables
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
@@ -66,7 +68,7 @@ def begins(frame: FrameType) -> bool:
     except InternalWork:
         return False
     except Exception as error:
-        active[-1].record_error(error)
+        record_error(error)
         return False
     return _local.step is not None
 
@@ -79,9 +81,10 @@ def ended(frame: FrameType) -> None:
     _local.step = None
     error = sys.exc_info()[1]
     failed = error if error is not step.handled else None
-    for item, _ in step.calls[:1]:
-        with item.modules.tape.survives_errors("steps"):
-            step.suspended.close()
+    try:
+        step.suspended.close()
+    except Exception as error:
+        record_error(error)
     for item, call in step.calls:
         with item.modules.tape.survives_errors("steps"), DisableTorchFunction():
             _end(item, call, step, failed)

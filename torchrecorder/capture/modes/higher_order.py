@@ -37,10 +37,6 @@ class HigherOrderOps:
         self.modules = modules
         self.steps = steps
 
-    def record_error(self, error: Exception) -> None:
-        """Record that a higher-order operator could not be recorded."""
-        self.modules.tape.record_error("operators on functions", error)
-
     def __enter__(self) -> HigherOrderOps:
         _local.active = (*active_recorders(), self)
         _operators.add(self)
@@ -59,6 +55,13 @@ def active_recorders() -> tuple[HigherOrderOps, ...]:
     """The active contexts of this thread, outermost first."""
     found: tuple[HigherOrderOps, ...] = getattr(_local, "active", ())
     return found
+
+
+def record_error(error: Exception) -> None:
+    """Record for each recorder of this thread that a higher-order operator could not be recorded.
+    """
+    for item in active_recorders():
+        item.modules.tape.record_error("operators on functions", error)
 
 
 @contextlib.contextmanager
@@ -84,18 +87,20 @@ def _replace_setup(before: Any, after: Any) -> None:
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[Any]:
     """PyTorch's setup, with recording suspended until the compiled code runs."""
-    active, stack = active_recorders(), None
+    stack = None
     with _plain() as backend:
         try:
-            stack = _suspend_and_compile(active)
+            stack = _suspend_and_compile(active_recorders())
         except Exception as error:
-            active[-1].record_error(error)
+            record_error(error)
         try:
             yield backend
         finally:
-            if stack is not None:
-                with active[-1].modules.tape.survives_errors("operators on functions"):
+            try:
+                if stack is not None:
                     stack.close()
+            except Exception as error:
+                record_error(error)
 
 
 def _suspend_and_compile(active: tuple[HigherOrderOps, ...]) -> contextlib.ExitStack | None:
@@ -147,7 +152,7 @@ def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[...
             try:
                 _push_recorders(stack)
             except Exception as error:
-                active_recorders()[-1].record_error(error)
+                record_error(error)
             return graph.forward(*args)
 
     return run
