@@ -155,7 +155,7 @@ def test_columns_of_numbers() -> None:
     (2, "2 ops: a(), b()"), (3, "3 ops: a(), b(), c()"), (4, "4 ops: a(), b(), c(), …"),
 ])
 def test_ops_outside_of_scopes_are_named_as_far_as_there_is_room(count: int, title: str) -> None:
-    """The first three; each once."""
+    """The first three, or fewer if they are long; each once."""
     run = Builder("f")
     x = run.input("x")
     for name in "abcd"[:count]:
@@ -166,6 +166,9 @@ def test_ops_outside_of_scopes_are_named_as_far_as_there_is_room(count: int, tit
     twice = Builder("f")
     twice.op("a", twice.op("a", twice.op("b", twice.input("x"))))
     assert rows(twice.recording())[0].title == "3 ops: b(), a()"
+    long = Builder("f")
+    long.op("c", long.op("b" * 20, long.op("a" * 20, long.input("x"))))
+    assert rows(long.recording())[0].title == f"3 ops: {'a' * 20}(), …"
 
 
 def test_weights_without_a_gradient_that_another_module_reads() -> None:

@@ -22,6 +22,9 @@ from torchrecorder.views.training import is_sharding
 DEFAULT_MAX_ROWS = 400
 """The maximum number of rows for the default depth."""
 
+_ROOM = 30
+"""How many characters the names of ops have that are listed in one row."""
+
 RowSource = Union[Scope, Op, Module]
 
 
@@ -234,8 +237,10 @@ def _called(op: Op) -> str:
 def _together(ops: Sequence[Op], depth: int) -> TableRow:
     """One line for several ops outside of all scopes."""
     names = list(dict.fromkeys(map(_called, ops)))
-    more = ", …" if len(names) > 3 else ""
-    title = f"{len(ops)} ops: {', '.join(names[:3])}{more}"
+    shown = [name for name, end in zip(names, accumulate(map(len, names))) if end <= _ROOM][:3]
+    shown = shown or names[:1]
+    more = ", …" if len(names) > len(shown) else ""
+    title = f"{len(ops)} ops: {', '.join(shown)}{more}"
     failed = ("failed",) if any(op.failed for op in ops) else ()
     return TableRow(depth, title, tuple(op.id for op in ops), notes=failed)
 
