@@ -26,7 +26,7 @@ from torchrecorder.capture.tensors.argument_objects import ObjectPlaces
 from torchrecorder.capture.tensors.describe import innermost, is_leaf
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
-from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId
+from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, new_tuple
 from torchrecorder.graph import nodes
 
 _MAX_NAMES = 16
@@ -309,7 +309,7 @@ class ModuleRegistry:
             entry = values.entries.get(id(tensor))
             if entry is not None:
                 self._held[id(tensor)] = entry, value
-            slots.append(Slot(name, value))
+            slots.append(new_tuple(Slot, (name, value)))
         return tuple(slots)
 
     def _first_value(self, tensor: Tensor) -> ValueId | None:

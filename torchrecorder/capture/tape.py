@@ -21,7 +21,7 @@ from torchrecorder.capture.internals.access import is_tracing
 from torchrecorder.capture.scope import Observer, OpenScope
 from torchrecorder.events import (
     FunctionId, GradId, Lost, ModuleId, OpId, OpKind, ScopeId, ScopeKind, ScopeLeft, Slot,
-    SourceLine, ValueId,
+    SourceLine, ValueId, new_tuple,
 )
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import Op, Scope
@@ -260,7 +260,8 @@ class Tape:
         """Write the end of a scope that was left. The time of a later part of a generator counts in
         the scopes around its call, and not in those that run around the part."""
         before, seconds = _seconds(opened), self.time() - opened.started
-        opened.left = ScopeLeft(opened.scope, opened.inputs, outputs, seconds, failed)
+        row = opened.scope, opened.inputs, outputs, seconds, failed
+        opened.left = new_tuple(ScopeLeft, row)
         self.write(opened.left)
         if opened.around is not None:
             for running in self.stack:

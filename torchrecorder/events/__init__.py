@@ -23,7 +23,7 @@ from torchrecorder.events.run import (
 from torchrecorder.events.vocabulary import (
     CALLED, MODES, OF_WEIGHTS, FUNCTION, GRAD_SUFFIX, HOOK_REGISTRATIONS, NO_STORAGE, STORED, SUM,
     TRAINING, TRANSPARENT, UNFINISHED, FunctionId, GradEdge, GradId, ModuleId, NodeId, OpId, OpKind,
-    Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient,
+    Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, new_tuple, names_gradient,
 )
 
 __all__ = [
@@ -37,5 +37,5 @@ __all__ = [
     "GradEdge", "GradId", "GradNodeMade", "GradSwitch", "Gradient", "GraphBreak", "Lost",
     "Measured", "Mesh", "ModuleId", "NodeId", "OpId", "OpKind", "ParameterPart", "Rank",
     "RankGroup", "Role", "ScopeId", "ScopeKind", "ScopeLeft", "Shard", "Slot", "SourceLine",
-    "Statistics", "StillHeld", "UnmatchedCall", "ValueId", "names_gradient",
+    "Statistics", "StillHeld", "UnmatchedCall", "ValueId", "names_gradient", "new_tuple",
 ]

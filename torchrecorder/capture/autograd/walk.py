@@ -25,7 +25,7 @@ from torchrecorder.capture.internals.access import current_node, next_node_numbe
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import is_leaf, grad_fn_of
 from torchrecorder.capture.tensors.tensor_table import TensorTable
-from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId
+from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId, new_tuple
 from torchrecorder.graph.nodes import GradNode
 
 _Parents = tuple[tuple[Any, int], ...]
@@ -198,7 +198,7 @@ class AutogradWalk:
             known = self._claim_usual(number, node, producer)
         if known is None:
             return self.edge(node, tensor.output_nr, producer)
-        return GradEdge(known, tensor.output_nr)
+        return new_tuple(GradEdge, (known, tensor.output_nr))
 
     def _claim_usual(self, number: int, node: Any, owner: OpId) -> GradId | None:
         """Write a node whose next nodes are all known, as those of most ops; otherwise None."""
@@ -219,9 +219,9 @@ class AutogradWalk:
             number = self.key(parent)
             known = self.known.get(number)
             if known is not None:
-                following.append(GradEdge(known, index))
+                following.append(new_tuple(GradEdge, (known, index)))
             elif number == LEAF and self._is_leaf(parent):
-                following.append(GradEdge(self._leaf(parent), index))
+                following.append(new_tuple(GradEdge, (self._leaf(parent), index)))
             elif number in self.passed:
                 following.append(self.passed[number])
             else:
@@ -328,7 +328,7 @@ class AutogradWalk:
         if known is None:
             known = self.leaves[value] = self.tape.next_grad()
             self.tape.write(GradNode(known, "AccumulateGrad", None, None, (), value))
-            self.made[GradEdge(known, 0)] = value
+            self.made[new_tuple(GradEdge, (known, 0))] = value
         return known
 
 

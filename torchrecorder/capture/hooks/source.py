@@ -35,7 +35,7 @@ from torchrecorder.capture.internals.region_functions import (
 )
 from torchrecorder.capture.internals.table import CHECKPOINT_CALL, RECEIVED
 from torchrecorder.capture.modes.python_functions import CALLERS, runs_hooks
-from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine
+from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine, new_tuple
 
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -200,7 +200,8 @@ class Sources:
             elif type(place) is ScopeKind:
                 if place in OF_WEIGHTS:  # of the model, not of each module in it
                     regions = [region for region in regions if region.kind not in OF_WEIGHTS]
-                regions.append(Region(place, frame, frame.f_back, len(frames)))
+                facts = place, frame, frame.f_back, len(frames), None, None
+                regions.append(new_tuple(Region, facts))
             elif place is _INTERNAL:
                 raise InternalWork
             elif place is _COMPILED and id(frame) in self.steps:

@@ -21,7 +21,9 @@ from torchrecorder.capture.probes.device import DeviceProbe
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
-from torchrecorder.events import BYTES_PEAK, NO_STORAGE, Allocation, GradId, Measured, OpId
+from torchrecorder.events import (
+    BYTES_PEAK, NO_STORAGE, Allocation, GradId, Measured, OpId, new_tuple,
+)  # fmt: skip
 
 _ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
 """Operators whose argument was just created by C++ code that the mode does not see."""
@@ -141,8 +143,8 @@ class MemoryProbe(RecorderDispatchMode, Observer):
     def _close(self, storage: int, node: str, moment: int | None) -> None:
         """Store an allocation with its release."""
         role = self._roles.pop(storage, ("", -1))
-        begun = self.begun.pop(storage)
-        self.done.append(Allocation(storage, *begun, node, moment, *role))
+        row = (storage, *self.begun.pop(storage), node, moment, *role)
+        self.done.append(new_tuple(Allocation, row))
 
     # Where the run is -----------------------------------------------------------------
 

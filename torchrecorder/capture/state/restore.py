@@ -24,6 +24,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of
 from torchrecorder.capture.tensors.describe import UNVERSIONED, shape_of, version_of
+from torchrecorder.events import new_tuple
 
 
 @contextlib.contextmanager
@@ -120,7 +121,8 @@ class _Buffers:
                     continue
                 usual = _is_usual(buffer)
                 shape = buffer.shape if usual else shape_of(buffer)
-                place = _BufferPlace(held, name, buffer, version_of(buffer), shape, usual)
+                facts = held, name, buffer, version_of(buffer), shape, usual
+                place = new_tuple(_BufferPlace, facts)
                 self.places.append(place)
                 kind = (buffer.dtype, buffer.device) if usual else id(buffer)
                 kinds.setdefault(kind, []).append(place)

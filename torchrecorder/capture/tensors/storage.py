@@ -17,7 +17,7 @@ from torchrecorder.capture.tensors.byte_ranges import LastWrites, TensorRanges, 
 from torchrecorder.capture.tensors.describe import (
     UNVERSIONED, memory_owner, byte_range, version_of,
 )
-from torchrecorder.events import NO_STORAGE, OpId, ValueId
+from torchrecorder.events import NO_STORAGE, OpId, ValueId, new_tuple
 
 ALL_VERSIONS = 1 << 62
 """Larger than every version of a tensor."""
@@ -121,7 +121,7 @@ class Storage:
         """Record that *op* wrote the bytes from *low* to *high*."""
         if not self.writes:
             self.writes = []
-        self.writes.append(Write(op, low, high))
+        self.writes.append(new_tuple(Write, (op, low, high)))
 
     def since(self, seen: int, low: int, high: int) -> tuple[list[Write], bool]:
         """The last writes to these bytes after the first *seen* writes, and whether they cover all.

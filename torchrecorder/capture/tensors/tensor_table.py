@@ -30,7 +30,7 @@ from torchrecorder.capture.tensors.describe import (
 )  # fmt: skip
 from torchrecorder.capture.tensors.sizes import bytes_of, elements_of
 from torchrecorder.capture.tensors.storage import Storage, Storages
-from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId
+from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, new_tuple
 from torchrecorder.graph.nodes import Op, Value
 
 _STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
@@ -196,7 +196,7 @@ class TensorTable:
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
         """The current values of named tensors, as slots."""
-        return tuple([Slot(name, self.read(tensor)) for name, tensor in tensors])
+        return tuple([new_tuple(Slot, (name, self.read(tensor))) for name, tensor in tensors])
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
         """The value of *tensor* after writes to its aliases."""
