@@ -215,3 +215,28 @@ def test_dtypes_inside_an_optimizer_are_not_the_usual_ones() -> None:
     dtypes = [value.dtype for value in recording.values.values()]
     assert dtypes.count("bfloat16") > dtypes.count("float32")
     assert usual_dtype(recording) == "float32"
+
+
+class Adapted(nn.Module):
+    """A frozen layer with a trained weight beside it, which has a box of its own in a figure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base, self.scale = nn.Linear(4, 4).requires_grad_(False), nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """An operation reads the trained weight."""
+        return self.base(x) * self.scale
+
+
+def test_a_weight_with_a_box_is_carried_over(tmp_path: Path) -> None:
+    """The step writes it for the next iteration, with its own state."""
+    model, x = Adapted(), torch.rand(2, 4)
+    optimizer = torch.optim.Adam([model.scale])
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(3):
+            model(x).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    figure = recorder.recording.render(tmp_path / "net.dot").read_text()
+    assert "carried over: weights, state tensors" in figure

@@ -10,10 +10,12 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.fold.blocks import PREFIX, is_block
-from torchrecorder.views.view import Arrow, Box, Cluster, View
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 PLAIN = frozenset("input inputs self other tensors tensor mat1 mat2 vec x src args".split())
 """Generic names of arguments."""
+
+_STORED = BoxKind.PARAMETER, BoxKind.BUFFER
 
 MAX_LENGTH = 44
 """The maximum number of characters of the names in a caption."""
@@ -24,8 +26,8 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
     If one of them leads to what runs again, all are listed, also those to different modules.
     """
-    arrows = [item for item in drawn.carried if is_run(view.recording, item.head)]
-    heads = {item.head: None for item in arrows}
+    arrows = [item for item in drawn.carried if is_read(view, item.head)]
+    heads = {item.head: None for item in arrows if is_run(view.recording, item.head)}
     again = any(runs_again(view.recording, drawn, head) for head in heads)
     return tuple(arrows) if again else ()
 
@@ -106,6 +108,11 @@ def _maker(recording: RecordedRun, value: ValueId) -> object:
     op = recording.ops.get(recording.values[value].producer or OpId(""))
     varies = op is not None and op.id in recording.varying_sizes
     return (op.source, op.qualname, op.outputs.index(value)) if varies and op else value
+
+
+def is_read(view: View, head: str) -> bool:
+    """Whether *head* runs, or is a weight or buffer that has a box of its own."""
+    return is_run(view.recording, head) or view.boxes[head].kind in _STORED
 
 
 def is_run(recording: RecordedRun, head: str) -> bool:
