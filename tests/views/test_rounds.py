@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
-from torchrecorder.views.fold.rounds import MAX_ROUNDS, Rounds
+from tests.work import growth
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+from torchrecorder.views.fold.rounds import MAX_ROUNDS, Reads, Rounds
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 TIMES = 12
 """The iterations of most loops here."""
@@ -19,7 +24,7 @@ def in_block(reads: Iterable[tuple[str, str]], length: int = 1, times: int = TIM
     for reader, value in reads:
         readers.setdefault(value, []).append(reader)
     units = [[f"{letter}{number}"] for number in range(times) for letter in "ab"[:length]]
-    return Rounds(units, length, readers).in_block()
+    return Rounds(units, length, Reads(readers)).in_block()
 
 
 def back(*steps: int, reader: str = "a", value: str = "a") -> list[tuple[str, str]]:
@@ -115,3 +120,25 @@ def test_what_takes_turns_does_so_twice(times: int, expected: int) -> None:
     extra = [("b0", "a0"), ("b2", "a2"), ("b4", "a4")]
     chain = [*back(1), *back(1, reader="b", value="b")]
     assert in_block([*chain, *extra], 2, times) == expected
+
+
+def many_loops(number: int) -> Recording:
+    """So many short loops, one after the other."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for place in range(number):
+            for _ in range(4):
+                x = run.op("tanh", run.op("relu", x))
+            x = run.op(f"step{place}", x)
+    return run.recording()
+
+
+def test_many_loops_are_viewed_in_proportion() -> None:
+    """For each loop only what it reads is looked at, not what all siblings read."""
+    def viewing(number: int) -> Callable[[], Any]:
+        recording = many_loops(number)
+        return lambda: make_view(recording, ViewOptions(depth=1))
+
+    assert any(box.count == 4 for box in viewing(2)().clusters.values())
+    assert growth(viewing, 25) < 2.2

@@ -7,6 +7,7 @@ members; their connections are compared when they fold (see `equal`).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate, groupby, product
 from math import prod
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from torchrecorder.graph.structural_hash import (
     arguments_without_values, lasting_outputs, without_numbers, written,
 )  # fmt: skip
 from torchrecorder.views.fold.periods import Repetition, runs
-from torchrecorder.views.fold.rounds import Rounds
+from torchrecorder.views.fold.rounds import Reads, Rounds
 
 PREFIX = "block:"
 """The prefix of the ids of blocks."""
@@ -226,9 +227,9 @@ def blocks(units: Sequence[FoldItem], readers: Callable[[], Readers] = dict) -> 
     cross. A batch is in the block of the sibling after it. *readers* returns, for each sibling, the
     siblings that read it; it is called only if there are sequences.
     """
-    row = _with_batches(units)
+    row, reads = _with_batches(units), cache(lambda: Reads(readers()))
     for _ in range(_LEVELS):
-        found = dict(_runs(row, readers))
+        found = dict(_runs(row, reads))
         yield from found.values()
         if not found:
             return
@@ -248,7 +249,7 @@ def _with_batches(units: Sequence[FoldItem]) -> list[FoldItem]:
 
 
 def _runs(
-    row: Sequence[FoldItem], readers: Callable[[], Readers]
+    row: Sequence[FoldItem], reads: Callable[[], Reads]
 ) -> Iterator[tuple[int, BlockRun]]:
     """The start and the blocks of each sequence; sequences of single scopes need no blocks.
 
@@ -263,26 +264,26 @@ def _runs(
     for run in runs([unit.key for unit in row], wanted):
         if _is_alone(row, run):
             continue
-        inner = dict(_runs(row[run.start : run.start + run.period], readers))
+        inner = dict(_runs(row[run.start : run.start + run.period], reads))
         for place, (start, parts) in product(range(run.times if inner else 0), inner.items()):
             at = run.start + place * run.period + start
             yield at, _blocks(row, at, len(parts[0]), len(parts))
         if not inner:
-            run = _best_cut(row, run, readers())
+            run = _best_cut(row, run, reads())
             yield run.start, _blocks(row, run.start, run.period, run.times)
 
 
-def _best_cut(row: Sequence[FoldItem], run: Repetition, readers: Readers) -> Repetition:
+def _best_cut(row: Sequence[FoldItem], run: Repetition, reads: Reads) -> Repetition:
     """*run* from its best start, in blocks of several iterations if these belong together."""
-    start = _beginning(row, run, readers)
+    start = _beginning(row, run, reads.readers)
     cut = run._replace(start=start, spare=run.spare - (start - run.start))
-    rounds = Rounds([unit.items for unit in row[start : cut.end]], run.period, readers)
+    rounds = Rounds([unit.items for unit in row[start : cut.end]], run.period, reads)
     together = rounds.in_block()
     times, rest = divmod(run.times, together)
     longer = Repetition(start, run.period * together, times, run.period * rest + cut.spare)
     if together == 1 or times < 2 or not _is_worth(row, longer):
         return cut
-    return longer._replace(start=_beginning(row, longer, readers))
+    return longer._replace(start=_beginning(row, longer, reads.readers))
 
 
 def _blocks(row: Sequence[FoldItem], start: int, length: int, times: int) -> BlockRun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from torchrecorder.events import NO_STORAGE, OpId, ScopeId, ScopeKind, ValueId
@@ -40,7 +40,7 @@ def with_block_clusters(
                 FoldItem(None, (item,)) if item in apart else unit(view.recording, item)
                 for item in row
             ]
-            known[contents] = row, _repeats(units, cache(partial(_readers, items, row)))
+            known[contents] = row, _repeats(units, partial(_readers, items, row))
         first, found = known[contents]
         here = dict(zip(first, row))
         keys.update((here[scope], key) for scope, key in found.scopes)

@@ -5,26 +5,38 @@ iterations take turns in what they read, as the stages of a Runge-Kutta method."
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from torchrecorder.graph.mappings import grouped
 
 MAX_ROUNDS = 4
 """The maximum number of iterations in a block."""
+
+
+class Reads:
+    """Which siblings read which. *readers* has the readers of each sibling."""
+
+    def __init__(self, readers: Mapping[str, Sequence[str]]) -> None:
+        self.readers = readers
+
+    @cached_property
+    def sources(self) -> Mapping[str, Sequence[str]]:
+        """What each reader reads."""
+        return grouped((reader, item) for item, found in self.readers.items() for reader in found)
 
 
 class Rounds:
     """The iterations of a loop, and the readers of each sibling in them.
 
     *units* are the siblings of each fold item of the loop, *length* of which form an iteration;
-    *readers* has the readers of each sibling.
     """
 
-    def __init__(
-        self, units: Sequence[Sequence[str]], length: int, readers: Mapping[str, Sequence[str]]
-    ) -> None:
+    def __init__(self, units: Sequence[Sequence[str]], length: int, reads: Reads) -> None:
         self.times = len(units) // length
         self.place = {
             item: divmod(number, length) for number, unit in enumerate(units) for item in unit
         }
-        self.readers = readers
+        self.reads = reads
 
     def in_block(self) -> int:
         """The number of iterations per block, so that blocks are equal and pass values only to the
@@ -60,13 +72,12 @@ class Rounds:
     def _turns(self) -> int:
         """After how many iterations the same outside value is read again; 1 if there is no
         order."""
-        found = {1}
-        for item in self.readers:
-            if item not in self.place:
-                read: dict[int, list[int]] = {}
-                for number, position in self._read_at(item):
-                    read.setdefault(position, []).append(number)
-                found |= {self._turn(sorted({*numbers})) for numbers in read.values()}
+        read: dict[tuple[str, int], set[int]] = {}
+        for reader, (number, position) in self.place.items():
+            for item in self.reads.sources.get(reader, ()):
+                if item not in self.place:
+                    read.setdefault((item, position), set()).add(number)
+        found = {1, *(self._turn(sorted(numbers)) for numbers in read.values())}
         return max(found) if len(found) < 3 and 0 not in found else 1
 
     def _turn(self, numbers: Sequence[int]) -> int:
@@ -78,4 +89,5 @@ class Rounds:
 
     def _read_at(self, item: str) -> Iterator[tuple[int, int]]:
         """The iteration, and the position in it, of each sibling that reads *item*."""
-        return (self.place[reader] for reader in self.readers.get(item, ()) if reader in self.place)
+        readers = self.reads.readers.get(item, ())
+        return (self.place[reader] for reader in readers if reader in self.place)
