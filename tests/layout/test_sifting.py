@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.layout.test_nested import SOME
-from tests.work import growth
+from tests.work import lines_run
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.ordering import NODE_GAP, Grid
 from torchrecorder.layout.layered.nested_order import positions
@@ -60,15 +60,17 @@ def test_a_whole_line_moves_to_the_other_side() -> None:
     assert order(given_, [40, 0, 0, 40, 0, 40, 20]) == [[0, 1], [2, 3], [4, 5], [6]]
 
 
-def test_one_input_that_moves_is_compared_with_each_other_once() -> None:
-    """The pairs of all others stay as they are."""
+def test_what_moves_is_compared_only_with_what_it_passes() -> None:
+    """However many inputs, and lines between two rows, there are."""
     def moving(count: int) -> Callable[[], int]:
-        given_ = grid([0] * count, [])
-        given_.inputs += range(count)
-        made = _Sifting(given_, range(count), {})
-        return lambda: made._reordered({0: 1.5})
+        nodes = range(count)
+        given_ = grid([0] * count + [1] * count, [(node, count + node) for node in nodes])
+        given_.inputs += nodes
+        made = _Sifting(given_, [*nodes, *nodes], {})
+        return lambda: made._reordered({0: 1.5}) + made._change({0: 1.5})
 
-    assert growth(moving, 20) < 2.2 and moving(20)() == 1
+    assert moving(20)() == 2
+    assert lines_run(moving(20)) == lines_run(moving(200))
 
 
 def test_inputs_keep_their_order_where_that_costs_a_crossing() -> None:

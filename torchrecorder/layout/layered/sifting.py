@@ -15,10 +15,12 @@ An image that exchanges inputs is not taken.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Literal
 
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.layout.layered.layering import members_of_rows
 from torchrecorder.layout.layered.ordering import NODE_GAP, Grid
 
@@ -76,10 +78,13 @@ class _Sifting:
         for gap, node in grid.detours:
             ends = (node, len(across)) if grid.row[node] < gap else (len(across), node)
             self.gap.setdefault(gap, []).append((ends[0], 0.0, ends[1], 0.0))
-        self.members: dict[int, list[int]] = {}
-        for node, row in enumerate(grid.row):
-            self.members.setdefault(row, []).append(node)
+        self.leaving, self.arriving = _by_end(self.gap, 0), _by_end(self.gap, 2)
+        offsets = (max(edge[1], edge[3]) for edges in self.gap.values() for edge in edges)
+        self.margin = 2 * max(offsets, default=0.0)
         self.rank = {node: rank for rank, node in enumerate(grid.inputs)}
+        places = sorted((at, node) for node, at in enumerate(across))
+        self.rows = grouped((grid.row[node], (at, node)) for at, node in places)
+        self.inputs = [place for place in places if place[1] in self.rank]
         self.work = MAX_COMPARISONS
 
     def _edge(self, number: int, one: int, other: int) -> _GapEdge:
@@ -148,16 +153,31 @@ class _Sifting:
             change = self._change(moves) + self._reordered(moves) if moves else 1
             if change < 0 or wrong and change == 0:
                 for each, at in moves.items():
-                    self.across[each] = at
+                    self._move(each, at)
                 return True
         return False
+
+    def _move(self, node: int, at: float) -> None:
+        for places in self.rows[self.grid.row[node]], self.inputs if node in self.rank else None:
+            if places is not None:
+                del places[bisect_left(places, (self.across[node], node))]
+                insort(places, (at, node))
+        self.across[node] = at
+
+    def _passed(self, places: Sequence[_Position], node: int, at: float) -> list[int]:
+        """Which of the nodes at some sorted *places* change sides with *node*, if it moves."""
+        low, high = sorted((self.across[node], at))
+        start = bisect_left(places, (low - self.margin, -1))
+        end = bisect_right(places, (high + self.margin, math.inf))
+        return [one for _, one in places[start:end]]
 
     def _reordered(self, moves: Mapping[int, float]) -> int:
         """How many more pairs of inputs are out of their order after some moves."""
         change, rank = 0, self.rank
-        for node in moves.keys() & rank.keys():
+        moved = moves.keys() & rank.keys()
+        for node in moved:
             self.work -= len(rank)
-            for other in rank:
+            for other in moved.union(self._passed(self.inputs, node, moves[node])):
                 after = rank[node] - rank[other]
                 if other not in moves or after < 0:
                     to = moves.get(other, self.across[other])
@@ -188,29 +208,36 @@ class _Sifting:
 
     def _next_to(self, node: int, at: float, side: int) -> float:
         """A position beside another node, before the next one."""
-        row = self.members[self.grid.row[node]]
-        after = [side * self.across[each] for each in row if side * self.across[each] > side * at]
+        row = self.rows[self.grid.row[node]]
+        begin, end = bisect_left(row, (at, -1)), bisect_right(row, (at, math.inf))
+        after = row[end : end + 1] if side > 0 else row[:begin][-1:]
         if after:
-            return (at + side * min(after)) / 2
-        width = max(self.grid.widths[each] for each in row if self.across[each] == at)
+            return (at + after[0][0]) / 2
+        width = max(self.grid.widths[each] for _, each in row[begin:end])
         return at + side * ((width + self.grid.widths[node]) / 2 + NODE_GAP)
 
     def _change(self, moves: Mapping[int, float]) -> int:
         """How many more edges cross after these moves."""
-        change = 0
+        change, at = 0, self.across
+        passed = {
+            node: self._passed(self.rows[self.grid.row[node]], node, to)
+            for node, to in moves.items()
+        }
         for row in {self.grid.row[node] + more for node in moves for more in (0, 1)}:
             edges = self.gap.get(row, ())
-            mine = [edge for edge in edges if edge[0] in moves or edge[2] in moves]
-            others = [
-                (self.across[one] + begin, self.across[other] + end)
-                for one, begin, other, end in edges if one not in moves and other not in moves
-            ]
-            self.work -= len(mine) * len(others)
-            for one, begin, other, end in mine:
-                x, y = self.across[one] + begin, self.across[other] + end
-                to_x = moves.get(one, self.across[one]) + begin
-                to_y = moves.get(other, self.across[other]) + end
-                for upper, lower in others:
+            leaving, arriving = self.leaving.get(row, {}), self.arriving.get(row, {})
+            ends = [ends for node in moves for ends in (leaving.get(node), arriving.get(node))]
+            mine = {edge for each in ends if each for edge in each}
+            self.work -= len(mine) * (len(edges) - len(mine))
+            for one, begin, other, end in map(edges.__getitem__, mine):
+                x, y = at[one] + begin, at[other] + end
+                to_x, to_y = moves.get(one, at[one]) + begin, moves.get(other, at[other]) + end
+                near = {edge for node in passed.get(one, ()) for edge in leaving.get(node, ())}
+                near.update(
+                    edge for node in passed.get(other, ()) for edge in arriving.get(node, ())
+                )
+                for above, right, below, left in map(edges.__getitem__, near - mine):
+                    upper, lower = at[above] + right, at[below] + left
                     change += (to_x - upper) * (to_y - lower) < 0
                     change -= (x - upper) * (y - lower) < 0
         return change
@@ -218,6 +245,19 @@ class _Sifting:
 
 _GapEdge = tuple[int, float, int, float]
 """An edge between two layers: each end, and the offset of its port."""
+
+_Position = tuple[float, int]
+"""Where a node is, and its number."""
+
+
+def _by_end(
+    gaps: Mapping[int, Sequence[_GapEdge]], end: Literal[0, 2]
+) -> dict[int, dict[int, list[int]]]:
+    """For each gap, the numbers of its edges by the node at one of their ends."""
+    return {
+        gap: grouped((edge[end], number) for number, edge in enumerate(edges))
+        for gap, edges in gaps.items()
+    }
 
 
 def _inversions(ends: Iterable[tuple[float, float]]) -> int:
