@@ -28,7 +28,7 @@ class Reads:
 class Rounds:
     """The iterations of a loop, and the readers of each sibling in them.
 
-    *units* are the siblings of each fold item of the loop, *length* of which form an iteration;
+    *units* are the siblings of each fold item of the loop, *length* of which form an iteration.
     """
 
     def __init__(self, units: Sequence[Sequence[str]], length: int, reads: Reads) -> None:
