@@ -363,3 +363,15 @@ def test_tensors_are_found_with_their_places():
     assert tensors_in([b]) == [("0", b)] and tensors_in(b) == [("", b)]
     assert tensors_in(Held) == [] == tensors_in(dataclasses.make_dataclass(
         "Shared", [("tensor", object, a)]))
+
+
+class Token:
+    """A key that must not be made into text."""
+
+    def __str__(self):
+        raise AssertionError("nothing here has a name")
+
+
+def test_keys_of_plain_values_are_not_read():
+    """A dict without tensors, such as a vocabulary, takes little time."""
+    assert tensors_in([{Token(): number for number in range(3)}, {}]) == []

@@ -6,7 +6,6 @@ inference tensors, which have no version counter.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable
@@ -59,8 +58,10 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
 
 def _parts(value: Any, name: str) -> list[tuple[str, Any]]:
     prefix = f"{name}." if name else ""
-    if isinstance(value, (tuple, list)) and _NO_PARTS.issuperset(map(type, value)):
-        return []
+    if isinstance(value, (tuple, list, dict)):
+        items = dict.values(value) if isinstance(value, dict) else value
+        if _NO_PARTS.issuperset(map(type, items)):
+            return []
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(prefix + field, item) for field, item in zip(value._fields, value)]
     if isinstance(value, (tuple, list)):
@@ -78,8 +79,10 @@ def fields_of(value: Any) -> list[tuple[str, Any]]:
     """The fields of a dataclass object, without those that the user's code fails to compute."""
     found = []
     for field in dataclasses.fields(value):
-        with contextlib.suppress(Exception):
+        try:
             found.append((field.name, object.__getattribute__(value, field.name)))
+        except Exception:
+            continue
     return found
 
 
