@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.capture.tensors.argument_objects import ObjectPlaces
+from torchrecorder.capture.tensors import argument_objects
+from torchrecorder.capture.tensors.argument_objects import MAX_DEPTH, ObjectPlaces, places_in
 from torchrecorder.events import Role
 
 from tests.structure import structure
@@ -146,3 +147,14 @@ def test_how_deep_places_are_searched():
     assert places.of(near) == (Role.INPUT, "near" + 6 * ".0")
     assert places.of(held) == (Role.CONSTANT, "held.0.0.0.0")
     assert places.of(far) is None and places.of(lost) is None and places.of(torch.ones(1)) is None
+
+
+def test_no_more_is_prepared_than_is_searched(monkeypatch):
+    """Of a long container, only what the search reaches is named: here the key of each list in the
+    first of two dicts, but not of all in the second."""
+    keys = []
+    monkeypatch.setattr(argument_objects, "_MAX_OBJECTS", 20)
+    monkeypatch.setattr(argument_objects, "_key", lambda key: keys.append(key) or str(key))
+    held = [{number: [] for number in places} for places in (range(5), range(5, 500))]
+    assert [*places_in([("held", held)], MAX_DEPTH)] == []
+    assert keys == [*range(17)]

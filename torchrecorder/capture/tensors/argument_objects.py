@@ -168,7 +168,10 @@ def places_in(
             yield name, found
         elif depth < deepest and len(queue) < _MAX_PLACES and id(found) not in seen:
             seen.add(id(found))
-            parts = limit.without_plain(_parts(found))
+            ahead = len(queue) - place - 1  # what else is looked at before, up to the limit
+            parts = itertools.islice(
+                limit.without_plain(_parts(found)), max(limit.left - ahead, 0)
+            )
             queue.extend([(_joined(name, key, value), value, depth + 1) for key, value in parts])
         queue[place] = ("", None, 0)
 
