@@ -194,6 +194,33 @@ def test_an_alias_of_memory_that_an_op_wrote_is_one_of_its_results() -> None:
     assert others == {key: one for key, one in usual.ops.items() if key != "o0"}
 
 
+class Compared(str):
+    """An id that counts how often it is compared with others."""
+
+    count = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += str(self) != other
+        return str.__eq__(self, other)
+
+
+def test_results_are_not_compared_with_each_other() -> None:
+    """An op may have thousands, such as those of ``unbind``."""
+    *first, end = events()
+    op = next(each for each in first if isinstance(each, Op) and each.id == "o0")
+    made = next(each for each in first if isinstance(each, Value) and each.producer == "o0")
+    many = [ValueId(Compared(f"v{number}")) for number in range(100, 140)]
+    aliases = [made.replace(id=ValueId(Compared(f"v{number}"))) for number in range(100, 200)]
+    replaced = op.replace(outputs=(*op.outputs, *many))
+    recording = build([*first, replaced, *aliases, end], Recording)
+    assert recording.ops[op.id].outputs == (*op.outputs, *(alias.id for alias in aliases))
+    assert recording.ops[op.id].writes == tuple(alias.id for alias in aliases[40:])
+    Compared.count = 0
+    build([*first, replaced, *aliases, end], Recording)
+    assert Compared.count < 100
+
+
 @pytest.mark.parametrize("failed", [False, True])
 def test_a_grad_node_that_raised_is_one_that_failed(failed: bool) -> None:
     """And no other."""

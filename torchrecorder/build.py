@@ -104,7 +104,7 @@ class _TableBuilder:
         self.held: Mapping[ValueId, str] = {}
         self.done: RunDone | None = None
         self.outputs: tuple[Slot, ...] = ()
-        self.unseen: list[ScopeId] = []  # calls whose outputs are unknown
+        self.unseen: dict[ScopeId, None] = {}  # calls whose outputs are unknown
 
     def take(self, events: Iterable[Any]) -> None:
         """Add *events*: rows to their table, where they replace one with their id."""
@@ -155,7 +155,7 @@ class _TableBuilder:
     def _leave(self, event: ScopeLeft) -> None:
         if event.scope in self.scopes:
             if event.outputs is None:
-                self.unseen.append(event.scope)
+                self.unseen[event.scope] = None
             self.scopes[event.scope] = self.scopes[event.scope].replace(
                 inputs=event.inputs,
                 outputs=event.outputs or (),
@@ -197,7 +197,7 @@ class _TableBuilder:
         self._give_aliases()
         inputs, self.outputs = self._ends()
         if self.unseen:
-            for scope, results in unseen_results(self, self.unseen).items():
+            for scope, results in unseen_results(self, self.unseen.keys()).items():
                 self.scopes[scope] = self.scopes[scope].replace(outputs=results)
             inputs, self.outputs = self._ends()
         self._name_gradients()
@@ -293,15 +293,21 @@ class _TableBuilder:
 
         A gradient that a backward pass accumulated in place is written by it.
         """
-        known = {NO_STORAGE}
+        known, written = {NO_STORAGE}, set[ValueId]()
+        made = {(op.id, output) for op in self.ops.values() for output in op.outputs}
+        more: dict[OpId, list[ValueId]] = {}
         for value in self.values.values():
             op = self.ops.get(value.producer) if value.producer is not None else None
-            if op is not None and value.id not in op.outputs:
-                writes = (value.id,) if value.storage in known else ()
-                self.ops[op.id] = op.replace(
-                    outputs=(*op.outputs, value.id), writes=(*op.writes, *writes)
-                )
+            if op is not None and (op.id, value.id) not in made:
+                more.setdefault(op.id, []).append(value.id)
+                if value.storage in known:
+                    written.add(value.id)
             known.add(value.storage)
+        for name, values in more.items():
+            op, writes = self.ops[name], filter(written.__contains__, values)
+            self.ops[name] = op.replace(
+                outputs=(*op.outputs, *values), writes=(*op.writes, *writes)
+            )
 
     def _called_modules(self) -> dict[ModuleId, Module]:
         calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}
