@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,68 @@ def reads_of_written(number: int) -> Recording:
 )
 def test_views_are_recorded_in_proportion(make: Callable[[int], Recording]) -> None:
     """Parts of one storage are not compared with all other parts."""
+    make(1)
+    assert growth(lambda number: lambda: make(number), 40) < BOUND
+
+
+class Doubled(torch.autograd.Function):
+    """Every tensor times 2."""
+
+    @staticmethod
+    def forward(_: Any, *given: torch.Tensor) -> Any:
+        return tuple(each * 2 for each in given)
+
+    @staticmethod
+    def backward(_: Any, *grads: torch.Tensor) -> Any:
+        return tuple(each * 2 for each in grads)
+
+
+def many_results(number: int) -> Recording:
+    """One custom function of so many weights, whose results are read one after another."""
+    def run() -> torch.Tensor:
+        weights = [torch.ones(2, requires_grad=True) for _ in range(number)]
+        return torch.stack([each.sum() for each in Doubled.apply(*weights)])  # type: ignore
+
+    return torchrecorder.record(run)
+
+
+def layers_of_no_model(number: int) -> Recording:
+    """So many trained layers, none inside another."""
+    layers = [torch.nn.Linear(2, 2) for _ in range(number)]
+    with torchrecorder.Recorder() as recorder:
+        x = torch.ones(2)
+        for layer in layers:
+            x = layer(x)
+    return recorder.recording
+
+
+def list_of_unknown(number: int) -> Recording:
+    """One operation on a list of so many tensors from before the run."""
+    given = [torch.ones(2) for _ in range(number)]
+    with torchrecorder.Recorder() as recorder:
+        torch._foreach_add_(given, 1.0)
+    return recorder.recording
+
+
+class Yields(torch.nn.Module):
+    """A generator as a forward pass."""
+
+    def forward(self, number: int) -> Iterator[torch.Tensor]:
+        for place in range(number):
+            yield torch.ones(2) + place
+
+
+def generated(number: int) -> Recording:
+    """A model that yields so many results."""
+    with torchrecorder.Recorder() as recorder:
+        for each in Yields()(number):
+            each.sum()
+    return recorder.recording
+
+
+@pytest.mark.parametrize("make", [many_results, layers_of_no_model, list_of_unknown, generated])
+def test_many_of_a_kind_are_in_proportion(make: Callable[[int], Recording]) -> None:
+    """Each takes as much work as the first, not a look at all others."""
     make(1)
     assert growth(lambda number: lambda: make(number), 40) < BOUND
 

@@ -8,6 +8,7 @@ a result depends on none of the arguments of the function, but by autograd it do
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -115,6 +116,15 @@ class FunctionInside:
         return found
 
 
+class FunctionOfNode(NamedTuple):
+    """The call of a custom function that made a node, and the values of its arguments."""
+
+    node: weakref.ref[Any]
+    at: tuple[ScopeId | None, int]  # the call; while it runs, also the number of ops before
+    inside: FunctionInside
+    given: list[ValueId]
+
+
 class HiddenOps:
     """Writes hidden ops for autograd nodes; their outputs are known from autograd's metadata."""
 
@@ -122,6 +132,7 @@ class HiddenOps:
         self.nodes = nodes
         self._rows: dict[ScopeId, Op] = {}  # hidden ops of custom functions
         self._claimed: set[ScopeId] = set()  # functions whose node is known
+        self._last: FunctionOfNode | None = None
 
     def record(self, tensor: Tensor) -> ValueId:
         """Write hidden ops for the unknown autograd nodes behind *tensor*; returns its value."""
@@ -162,19 +173,37 @@ class HiddenOps:
         nodes, node = self.nodes, tensor.grad_fn
         assert node is not None
         name = op_name(name_of(node))
-        inside = last_inside(self.nodes.tape, name)
-        following = nodes.following(node.next_functions) if inside is not None else None
-        if inside is None or following is None:
+        call = self._call_of(node, name)
+        if call is None:
             return
-        self._claimed.add(inside.scope)
-        given = [nodes.made[edge] for edge in following if edge in nodes.made]
-        unseen = inside.unseen(entry.value, given, self._are_constants)
+        self._claimed.add(call.inside.scope)
+        unseen = call.inside.unseen(entry.value, call.given, self._are_constants)
         if unseen is None:
             return
+        self._last = None  # what is inside changes
         for taker in unseen.taken_by:
             nodes.tape.write(taker.replace(inputs=_numbered(unseen.read)))
         if not unseen.taken_by:
-            self._write_unseen(tensor, entry.value, name, inside.scope, unseen.read)
+            self._write_unseen(tensor, entry.value, name, call.inside.scope, unseen.read)
+
+    def _call_of(self, node: Any, name: str) -> FunctionOfNode | None:
+        """The last call of the custom function *name*, which made *node*, with its arguments.
+
+        None without a call, or if a node behind it is unknown. It is the same for each result.
+        """
+        nodes, tape = self.nodes, self.nodes.tape
+        scope, _ = tape.last_functions.get(name, (None, 0))
+        is_open = any(opened.scope == scope for opened in tape.stack)
+        now, last = (scope, tape.index if is_open else -1), self._last
+        if last is not None and last.node() is node and last.at == now:
+            return last
+        inside = last_inside(tape, name)
+        following = nodes.following(node.next_functions) if inside is not None else None
+        if inside is None or following is None:
+            return None
+        given = [nodes.made[edge] for edge in following if edge in nodes.made]
+        self._last = FunctionOfNode(weakref.ref(node), now, inside, given)
+        return self._last
 
     def _write_unseen(
         self, tensor: Tensor, before: ValueId, name: str, scope: ScopeId, read: list[ValueId]

@@ -71,12 +71,12 @@ class ArgumentNames:
         if expression is None:
             return
         called = CallInSource(call.facts, args, kwargs, frame.f_globals)
-        for tensor in unknown.values():
+        places = _places(called) if not iterates else {}
+        for key, tensor in unknown.items():
             if iterates:
                 name = _dotted(_iterated(expression))
             else:
-                place = _place(tensor, called)
-                name = _name(expression, place, called) if place is not None else ""
+                name = _name(expression, places[key], called) if key in places else ""
             if name:
                 self.early.name_by_line(tensor, name)
 
@@ -129,25 +129,27 @@ def _iterated(node: ast.AST) -> ast.AST | None:
     return None
 
 
-def _place(tensor: Tensor, called: CallInSource) -> Argument | None:
+def _places(called: CallInSource) -> dict[int, Argument]:
+    """The first place of each tensor in the arguments, by ``id()``."""
     names = called.facts.names_of(called.args, called.kwargs)
     given = [*named_arguments(called.args, names), *called.kwargs.items()]
+    places: dict[int, Argument] = {}
     for number, (name, value) in enumerate(given):
         known = names.index(name) if name in names else -1
         position = number if number < len(called.args) else known
-        if _stands_for(value, tensor):
-            return Argument(position, name, None)
+        _add(places, value, Argument(position, name, None))
         parts = value if isinstance(value, (list, tuple)) else ()
         is_wrapped = called.facts.runs_backward and len(parts) == 1  # ``grad(loss, weight)``
         for item, part in enumerate(parts):
-            if _stands_for(part, tensor):
-                return Argument(position, name, None if is_wrapped else item)
-    return None
+            _add(places, part, Argument(position, name, None if is_wrapped else item))
+    return places
 
 
-def _stands_for(value: object, tensor: Tensor) -> bool:
-    """Whether *value* is *tensor*, or what ``vmap`` or another transformation passes for it."""
-    return value is tensor or isinstance(value, Tensor) and innermost(value) is tensor
+def _add(places: dict[int, Argument], value: object, place: Argument) -> None:
+    """Add the *place* of *value*, and of what a transformation such as ``vmap`` passes it for."""
+    if isinstance(value, Tensor):
+        places.setdefault(id(value), place)
+        places.setdefault(id(innermost(value)), place)
 
 
 def _name(node: ast.AST, place: Argument, called: CallInSource) -> str:

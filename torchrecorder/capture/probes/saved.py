@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -235,10 +236,11 @@ class SavedTensors:
         return False
 
     def _learn_parameters(self) -> None:
-        """Mark the storages of the model's parameters as counted."""
+        """Mark the storages of new parameters of the model as counted."""
         named = self.values.named
-        self._named = len(named)
-        for reference, role, _ in list(named.values()):
+        new = len(named) - self._named
+        self._named += new
+        for reference, role, _ in list(itertools.islice(reversed(named.values()), new)):
             tensor = reference()
             if role is Role.PARAMETER and tensor is not None:
                 try:
