@@ -211,3 +211,26 @@ def test_what_has_arrived_is_let_go() -> None:
     for _ in range(2):
         communications.Communications._arrive(listener, opened)
     assert len(arrived) == 1 and arrived[0] is tensor and opened.received == []
+
+
+class Counted(int):
+    """A number that counts comparisons."""
+
+    compared = 0
+
+    def __gt__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) > int(other)
+
+
+def test_the_peak_of_any_range() -> None:
+    """Of a range over the whole run, without looking at each number again."""
+    numbers = [Counted(number * 37 % 101) for number in range(100)]
+    peaks = memory.Peaks(numbers)
+    for first in range(100):
+        for last in range(first, 100):
+            assert peaks.between(first, last) == max(numbers[first : last + 1])
+    assert memory.Peaks([5]).between(0, 0) == 5
+    Counted.compared = 0
+    peaks.between(1, 98)
+    assert 0 < Counted.compared < 30

@@ -9,6 +9,8 @@ model, and all others that the run reads.
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -201,9 +203,27 @@ class MemoryProbe(RecorderDispatchMode, Observer):
             changes[item.begin] += item.bytes
             if item.end is not None:
                 changes[item.end] -= item.bytes
-        live = list(itertools.accumulate(changes))
+        live = Peaks(list(itertools.accumulate(changes)))
         for place, (first, last) in self.windows.items():
-            self.tape.write(Measured(BYTES_PEAK, place, max(live[first : last + 1])))
+            self.tape.write(Measured(BYTES_PEAK, place, live.between(first, last)))
+
+
+class Peaks:
+    """The maxima of ranges of *numbers*, also of many long ones: of blocks they are known."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.numbers, self.length = numbers, math.isqrt(len(numbers)) or 1
+        starts = range(0, len(numbers), self.length)
+        self.of_blocks = [max(numbers[start : start + self.length]) for start in starts]
+
+    def between(self, first: int, last: int) -> int:
+        """The maximum from index *first* to *last*, both included."""
+        begin, end = -(-first // self.length), (last + 1) // self.length  # whole blocks
+        if begin >= end:
+            return max(self.numbers[first : last + 1])
+        before = self.numbers[first : begin * self.length]
+        after = self.numbers[end * self.length : last + 1]
+        return max([*before, *self.of_blocks[begin:end], *after])
 
 
 def _tensors(value: Any) -> list[Tensor]:
