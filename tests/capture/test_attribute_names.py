@@ -76,6 +76,27 @@ def test_the_search_has_an_end(monkeypatch) -> None:
     assert constants(recording)[3:] == [(), ("cell.plain",)]
 
 
+class Bank(nn.Module):
+    """Reads a list of tensors, one of which is replaced meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bank = [torch.ones(3) for _ in range(20)]
+
+    def forward(self, x):
+        for number in range(20):
+            if number == 10:
+                self.bank[15] = x.new_tensor([1.0, 2.0, 3.0])
+            x = x + self.bank[number]
+        return x
+
+
+def test_a_list_is_searched_once_for_all_that_is_read_from_it(monkeypatch) -> None:
+    monkeypatch.setattr(argument_objects, "_MAX_OBJECTS", 60)
+    names = constants(torchrecorder.record(Bank(), torch.ones(3)))
+    assert names == [(f"bank.{number}",) for number in range(20) if number != 15]
+
+
 def drawn(recording, depth, functions=False):
     """The names of the constants that a figure has boxes for."""
     view = make_view(recording, ViewOptions(depth=depth, fold=False, functions=functions))

@@ -22,8 +22,11 @@ from torchrecorder.capture.tensors.argument_objects import (
     places_in,
 )
 from torchrecorder.capture.tensors.entries import Entry, TensorNames
-from torchrecorder.events import Role, ScopeKind, SourceLine, ValueId
+from torchrecorder.events import ModuleId, Role, ScopeKind, SourceLine, ValueId
 from torchrecorder.graph.nodes import Value
+
+_Places = dict[int, tuple["weakref.ref[Any]", str]]
+"""Objects with their paths, by ``id()``."""
 
 _DATASET = "dataset"
 _OF_PYTORCH = frozenset(vars(Module()))
@@ -41,7 +44,8 @@ class AttributeNames(TensorNames):
         self._models, self._moved = _Searched(), _Searched()
         self._dataset = _Searched(MAX_DEPTH)  # datasets may contain others
         self._optimizer: weakref.ref[Optimizer] | None = None
-        self._state: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._state: _Places = {}
+        self._held: dict[ModuleId, _Places] = {}
         self._begun = 0  # the number of events when the step began
         self._with_names: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
 
@@ -106,7 +110,7 @@ class AttributeNames(TensorNames):
         """The name of *tensor* in an object that a running module has, or one that FSDP prepares;
         else an empty tuple."""
         for prefix, module in [*self._running()] or self._being_sharded():
-            inside = self._inside(vars(module), tensor)
+            inside = self._inside(module, tensor)
             if inside is not None:
                 return (prefix + inside,)
         return ()
@@ -151,9 +155,9 @@ class AttributeNames(TensorNames):
         known = self._state.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
 
-    def _places_of_state(self, optimizer: Optimizer) -> dict[int, tuple[weakref.ref[Any], str]]:
+    def _places_of_state(self, optimizer: Optimizer) -> _Places:
         """The tensors in the state of *optimizer* with their paths, by ``id()``."""
-        entries, places = self.registry.values.entries, dict[int, tuple[weakref.ref[Any], str]]()
+        entries, places = self.registry.values.entries, _Places()
         for weight, held in optimizer.state.items():
             entry = entries.get(id(weight))
             name = entry.names[0] if entry is not None and entry.names else ""
@@ -249,7 +253,7 @@ class AttributeNames(TensorNames):
         if found is not None:
             return found
         for prefix, running in self._running():
-            inside = self._inside(vars(running), module)
+            inside = self._inside(running, module)
             if inside is not None:
                 return NamedModule(module, prefix + inside)
         called, (prefix, _) = name_of_call(module, frame, source), next(self._running(), ("", None))
@@ -267,10 +271,17 @@ class AttributeNames(TensorNames):
                 return NamedModule(module, prefix + path, in_model)
         return None
 
-    def _inside(self, holder: Mapping[str, Any], wanted: Tensor | Module) -> str | None:
-        """The path of *wanted* in the lists, dicts and objects of *holder*."""
-        places = self._places(holder, MAX_ATTRIBUTE_DEPTH)
-        return next((name for name, item in places if item is wanted), None)
+    def _inside(self, holder: Module, wanted: Tensor | Module) -> str | None:
+        """The path of *wanted* in the lists, dicts and objects of *holder*, which are searched
+        again only for what was not there before."""
+        found = self._held.setdefault(self.registry.entries[id(holder)].module, {})
+        known = found.get(id(wanted))
+        if known is None or known[0]() is not wanted:
+            found.clear()
+            for name, item in self._places(vars(holder), MAX_ATTRIBUTE_DEPTH):
+                found.setdefault(id(item), (weakref.ref(item), name))
+            known = found.get(id(wanted))
+        return known[1] if known is not None else None
 
     def _places(
         self, holder: Mapping[str, Any], deepest: int
