@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.work import growth
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.dot import output_labels
 from torchrecorder.style.draw import draw
@@ -43,6 +45,23 @@ def test_one_tensor_behind_hidden_ops_is_given_once(options: dict[str, Any]) -> 
     through = next(line for line in relu if line.head == "o2")
     assert through.tooltip.splitlines()[0] == "1×8 float32"
     assert through.tooltip.splitlines()[1].startswith("after what is hidden: ")
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_what_boxes_of_the_backward_pass_give_is_not_searched_in_the_whole_run(depth: int) -> None:
+    """What ran before a module cannot have been computed from it."""
+    def asking(number: int) -> Callable[[], Any]:
+        run = Builder("Net")
+        with run.scope("Net"):
+            x = run.input("x")
+            for place in range(number):
+                with run.scope(f"layer{place}", f"Layer{place}"):
+                    x = run.op("mul", x, run.parameter("weight"), grads=("MulBackward0",))
+        view = make_view(run.recording(), ViewOptions(view="backward", depth=depth))
+        return lambda: [view.given(arrow) for arrow in view.arrows]
+
+    assert asking(4)() == [None] * 3
+    assert growth(asking, 10) < 2.2
 
 
 def test_impossible_values_are_refused_early() -> None:

@@ -222,6 +222,13 @@ class View:
 
     def _before_hidden(self, tail: str, value: ValueId) -> ValueId | None:
         """The value of the box *tail* from which hidden ops computed *value*."""
+        scope = self.recording.scopes.get(ScopeId(tail))
+        returned = {slot.value for slot in scope.outputs} if scope is not None else set[ValueId]()
+        values = self.recording.values
+        own = returned.union(map(ValueId, values.keys() & self.boxes[tail].members))
+        if not own:  # an autograd node has no value
+            return None
+        first = min(map(self._computed_at, own))
         waiting, seen = [value], {value}
         while waiting:
             value = waiting.pop()
@@ -229,16 +236,21 @@ class View:
                 if self.box_of[value] == tail:
                     return value
                 continue
-            op = self.recording.ops.get(OpId(self.recording.values[value].producer or ""))
+            op = self.recording.ops.get(OpId(values[value].producer or ""))
             if op is None or op.id in self.box_of:
-                scope = self.recording.scopes.get(ScopeId(tail))
-                if scope is not None and any(slot.value == value for slot in scope.outputs):
+                if value in returned:
                     return value  # a weight that a module returns as it is
                 continue
-            before = dict.fromkeys(slot.value for slot in op.inputs)
-            waiting += [item for item in before if item not in seen]
-            seen.update(before)
+            if op.index > first:
+                before = dict.fromkeys(slot.value for slot in op.inputs)
+                waiting += [item for item in before if item not in seen]
+                seen.update(before)
         return None
+
+    def _computed_at(self, value: ValueId) -> int:
+        """The place in the run of the op that computed *value*; -1 before the run."""
+        op = self.recording.ops.get(OpId(self.recording.values[value].producer or ""))
+        return op.index if op is not None else -1
 
     def check(self) -> None:
         """Check that the view is consistent, also with its recording.
