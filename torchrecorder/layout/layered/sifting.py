@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
-from torchrecorder.graph.mappings import grouped
 from torchrecorder.layout.layered.layering import members_of_rows
 from torchrecorder.layout.layered.ordering import NODE_GAP, Grid
 
@@ -83,7 +82,9 @@ class _Sifting:
         self.margin = 2 * max(offsets, default=0.0)
         self.rank = {node: rank for rank, node in enumerate(grid.inputs)}
         places = sorted((at, node) for node, at in enumerate(across))
-        self.rows = grouped((grid.row[node], (at, node)) for at, node in places)
+        self.rows: dict[int, list[_Position]] = {}
+        for place in places:
+            self.rows.setdefault(grid.row[place[1]], []).append(place)
         self.inputs = [place for place in places if place[1] in self.rank]
         self.work = MAX_COMPARISONS
 
@@ -254,10 +255,11 @@ def _by_end(
     gaps: Mapping[int, Sequence[_GapEdge]], end: Literal[0, 2]
 ) -> dict[int, dict[int, list[int]]]:
     """For each gap, the numbers of its edges by the node at one of their ends."""
-    return {
-        gap: grouped((edge[end], number) for number, edge in enumerate(edges))
-        for gap, edges in gaps.items()
-    }
+    found: dict[int, dict[int, list[int]]] = {gap: {} for gap in gaps}
+    for gap, edges in gaps.items():
+        for number, edge in enumerate(edges):
+            found[gap].setdefault(edge[end], []).append(number)
+    return found
 
 
 def _inversions(ends: Iterable[tuple[float, float]]) -> int:
