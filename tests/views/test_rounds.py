@@ -10,7 +10,7 @@ import pytest
 from tests.work import growth
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.fold.rounds import MAX_ROUNDS, Reads, Rounds
+from torchrecorder.views.fold.rounds import MAX_ROUNDS, ReadsOfSiblings, Rounds
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 TIMES = 12
@@ -24,7 +24,7 @@ def in_block(reads: Iterable[tuple[str, str]], length: int = 1, times: int = TIM
     for reader, value in reads:
         readers.setdefault(value, []).append(reader)
     units = [[f"{letter}{number}"] for number in range(times) for letter in "ab"[:length]]
-    return Rounds(units, length, Reads(readers)).in_block()
+    return Rounds(units, length, ReadsOfSiblings(readers)).in_block()
 
 
 def back(*steps: int, reader: str = "a", value: str = "a") -> list[tuple[str, str]]:

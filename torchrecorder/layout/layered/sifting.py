@@ -82,7 +82,7 @@ class _Sifting:
         self.margin = 2 * max(offsets, default=0.0)
         self.rank = {node: rank for rank, node in enumerate(grid.inputs)}
         places = sorted((at, node) for node, at in enumerate(across))
-        self.rows: dict[int, list[_Position]] = {}
+        self.rows: dict[int, list[_NodePlace]] = {}
         for place in places:
             self.rows.setdefault(grid.row[place[1]], []).append(place)
         self.inputs = [place for place in places if place[1] in self.rank]
@@ -165,7 +165,7 @@ class _Sifting:
                 insort(places, (at, node))
         self.across[node] = at
 
-    def _passed(self, places: Sequence[_Position], node: int, at: float) -> list[int]:
+    def _passed(self, places: Sequence[_NodePlace], node: int, at: float) -> list[int]:
         """Which of the nodes at some sorted *places* change sides with *node*, if it moves."""
         low, high = sorted((self.across[node], at))
         start = bisect_left(places, (low - self.margin, -1))
@@ -247,7 +247,7 @@ class _Sifting:
 _GapEdge = tuple[int, float, int, float]
 """An edge between two layers: each end, and the offset of its port."""
 
-_Position = tuple[float, int]
+_NodePlace = tuple[float, int]
 """Where a node is, and its number."""
 
 

@@ -22,7 +22,7 @@ from torchrecorder.graph.structural_hash import (
     arguments_without_values, lasting_outputs, without_numbers, written,
 )  # fmt: skip
 from torchrecorder.views.fold.periods import Repetition, runs
-from torchrecorder.views.fold.rounds import Reads, Rounds
+from torchrecorder.views.fold.rounds import ReadsOfSiblings, Rounds
 
 PREFIX = "block:"
 """The prefix of the ids of blocks."""
@@ -227,7 +227,7 @@ def blocks(units: Sequence[FoldItem], readers: Callable[[], Readers] = dict) -> 
     cross. A batch is in the block of the sibling after it. *readers* returns, for each sibling, the
     siblings that read it; it is called only if there are sequences.
     """
-    row, reads = _with_batches(units), cache(lambda: Reads(readers()))
+    row, reads = _with_batches(units), cache(lambda: ReadsOfSiblings(readers()))
     for _ in range(_LEVELS):
         found = dict(_runs(row, reads))
         yield from found.values()
@@ -249,7 +249,7 @@ def _with_batches(units: Sequence[FoldItem]) -> list[FoldItem]:
 
 
 def _runs(
-    row: Sequence[FoldItem], reads: Callable[[], Reads]
+    row: Sequence[FoldItem], reads: Callable[[], ReadsOfSiblings]
 ) -> Iterator[tuple[int, BlockRun]]:
     """The start and the blocks of each sequence; sequences of single scopes need no blocks.
 
@@ -273,7 +273,7 @@ def _runs(
             yield run.start, _blocks(row, run.start, run.period, run.times)
 
 
-def _best_cut(row: Sequence[FoldItem], run: Repetition, reads: Reads) -> Repetition:
+def _best_cut(row: Sequence[FoldItem], run: Repetition, reads: ReadsOfSiblings) -> Repetition:
     """*run* from its best start, in blocks of several iterations if these belong together."""
     start = _beginning(row, run, reads.readers)
     cut = run._replace(start=start, spare=run.spare - (start - run.start))

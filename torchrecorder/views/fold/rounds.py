@@ -13,7 +13,7 @@ MAX_ROUNDS = 4
 """The maximum number of iterations in a block."""
 
 
-class Reads:
+class ReadsOfSiblings:
     """Which siblings read which. *readers* has the readers of each sibling."""
 
     def __init__(self, readers: Mapping[str, Sequence[str]]) -> None:
@@ -31,7 +31,7 @@ class Rounds:
     *units* are the siblings of each fold item of the loop, *length* of which form an iteration.
     """
 
-    def __init__(self, units: Sequence[Sequence[str]], length: int, reads: Reads) -> None:
+    def __init__(self, units: Sequence[Sequence[str]], length: int, reads: ReadsOfSiblings) -> None:
         self.times = len(units) // length
         self.place = {
             item: divmod(number, length) for number, unit in enumerate(units) for item in unit
