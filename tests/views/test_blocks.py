@@ -62,6 +62,19 @@ def cell(run: Builder, x: str, h: str, place: int) -> str:
     return run.op("tanh", run.op("add", part, h))
 
 
+@pytest.mark.parametrize("steps", [4, 16])
+def test_a_loop_that_repeats_after_what_each_step_ends_with(steps: int) -> None:
+    """Its first steps could be cut one operation earlier, those of later rounds could not."""
+    run = Builder("Loop")
+    with run.scope("Loop"):
+        h = run.op("cos", run.input())
+        for _ in range(3):
+            for name in (*steps * ("sin", "exp", "cos"), "tanh", "neg"):
+                h = run.op(name, h)
+    clusters = view_of(run.recording()).clusters.values()
+    assert [cluster.count for cluster in clusters] == [1, 3, steps]
+
+
 def test_two_sorts_in_turn() -> None:
     """One group of both, with the range of their names."""
     view = view_of(alternating(12), depth=1)

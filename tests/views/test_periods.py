@@ -24,6 +24,8 @@ from torchrecorder.views.fold.periods import MAX_PERIOD, Repetition, runs
         ("aababab", [(1, 2, 3)]),
         ("aaababa", [(0, 1, 3), (3, 2, 2)]),
         ("aaabaabaa", [(0, 1, 3), (3, 3, 2)]),
+        ("bababcababcababc", [(1, 5, 3)]),
+        (2 * (13 * "a" + "b"), [(0, 14, 2)]),
     ],
 )
 def test_runs(text: str, found: list[tuple[int, int, int]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -41,8 +41,9 @@ def runs(
     """The runs of equal blocks in *keys*, in order and without overlap.
 
     At each position the longest run is taken, and of equally long ones that with the shortest
-    period. It includes single elements before it that give one more block. None equals no other
-    element. Runs that are not *wanted* are skipped.
+    period; one that is repeated as a whole, maybe from a later start, gives way to that run. It
+    includes single elements before it that give one more block. None equals no other element. Runs
+    that are not *wanted* are skipped.
 
     Example:
         >>> [tuple(run) for run in runs("xababab")]
@@ -51,6 +52,8 @@ def runs(
         [(0, 4, 2, 0)]
         >>> [tuple(run) for run in runs("aaababab")]
         [(0, 1, 2, 0), (2, 2, 3, 0)]
+        >>> [tuple(run) for run in runs("bababcababcababc")]
+        [(1, 5, 3, 0)]
     """
     sequence = _Sequence(keys, wanted)
     before: Repetition | None = None
@@ -60,6 +63,7 @@ def runs(
         if found is None:
             place += 1
             continue
+        found = sequence.around(found)
         if before is not None:
             before, found = sequence.shared(before, found)
             if before.times > 1 and wanted(before):
@@ -85,10 +89,10 @@ class _Sequence:
             self.places[code].append(place)
             self.codes.append(code)
 
-    def best(self, start: int) -> Repetition | None:
-        """The longest run that begins at *start*."""
+    def best(self, start: int, least: int = 1) -> Repetition | None:
+        """The longest run that begins at *start*, of blocks with at *least* so many elements."""
         best = None
-        for period in self._candidates(start):
+        for period in self._candidates(start, least):
             if best is not None and best.end == len(self.codes):
                 break
             if self._equal(start, start + period, period):
@@ -96,6 +100,15 @@ class _Sequence:
                 if self.wanted(found) and (best is None or found.end > best.end):
                     best = found
         return best
+
+    def around(self, run: Repetition) -> Repetition:
+        """*run*, or one that repeats all of it, from the first of its possible starts."""
+        end = run.end + run.spare
+        for start in range(run.start, run.start + run.spare + 1):
+            found = self.best(start, end - start)
+            if found is not None:
+                return found
+        return run
 
     def shared(self, before: Repetition, run: Repetition) -> tuple[Repetition, Repetition]:
         """Two runs, the second with the last elements of the first if it has one block more then.
@@ -110,10 +123,10 @@ class _Sequence:
             return before, run
         return before._replace(times=before.times - more), self._run(start, run.period)
 
-    def _candidates(self, start: int) -> Iterator[int]:
-        """Distances to the next elements that equal the one at *start*."""
+    def _candidates(self, start: int, least: int) -> Iterator[int]:
+        """Distances of at *least* so much to the next elements that equal the one at *start*."""
         places = self.places[self.codes[start]]
-        following = bisect_right(places, start)
+        following = bisect_left(places, start + least)
         for place in places[following : following + _TRIES]:
             period = place - start
             if period > MAX_PERIOD:
