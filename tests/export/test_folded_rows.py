@@ -250,9 +250,13 @@ def test_steps_of_which_the_first_makes_state_have_one_line(ops: bool) -> None:
     assert found == (["optimizer AdamW", "optimizer AdamW  ×3"] if ops else ["optimizer AdamW  ×4"])
 
 
-def test_rounds_of_which_python_reads_a_number_of_one_have_one_line() -> None:
-    """Operations that figures do not draw make no difference to a table without operations."""
+@pytest.mark.parametrize("beside", [False, True])
+def test_rounds_of_which_python_reads_a_number_of_one_have_one_line(beside: bool) -> None:
+    """Operations that figures do not draw make no difference to a table without them; it may list
+    others, *beside* the model."""
     run = Builder("job")
+    if beside:
+        run.op("rand")
     with run.scope("Net"):
         h = run.input()
         for number in range(4):
@@ -261,7 +265,7 @@ def test_rounds_of_which_python_reads_a_number_of_one_have_one_line() -> None:
             if not number:
                 run.op("item", h, outputs=0)
             h = run.op("relu", h)
-    assert titles(run.recording())[1:] == [(1, "step (Step)  ×4"), (2, "fc (Linear)")]
+    assert titles(run.recording())[-2:] == [(1, "step (Step)  ×4"), (2, "fc (Linear)")]
 
 
 class Noted(torch.nn.Module):

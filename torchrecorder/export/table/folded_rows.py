@@ -53,14 +53,15 @@ class _Folded:
                 waiting.extend((child, False) for child in reversed(node.children))
 
     def _view(self) -> View:
-        """The view of a figure in which everything with rows is open."""
+        """The view of a figure in which everything with rows is open, with all ops in rows."""
         view, ops = full_view(self.recording), self.recording.ops
-        if not ops.keys().isdisjoint(self.place):
+        listed = {item for row in self.listed for item in row.ids}
+        quiet = find_quiet(self.recording)
+        if not ops.keys().isdisjoint(listed):
             view = close(view, self._plain_steps().__contains__)
         else:
-            quiet = find_quiet(self.recording)
             view = Collapse(None, quiet, self._plain_steps())(view)
-            view = without(view, [box for box in view.boxes if box in quiet])
+        view = without(view, [box for box in view.boxes if box in quiet and box not in listed])
         return HideStored(everywhere=True)(view)
 
     def _plain_steps(self) -> frozenset[str]:
