@@ -320,7 +320,7 @@ def test_a_nan_of_a_hook_is_searched_once(monkeypatch):
         searched.append(recording)
         return first_bad_ops(recording)
 
-    first_bad_ops = nan_origin.first_bad_ops
-    monkeypatch.setattr(nan_origin, "first_bad_ops", counted)
+    first_bad_ops = nan_origin._first_bad_ops
+    monkeypatch.setattr(nan_origin, "_first_bad_ops", counted)
     found = nan_origin.first_not_finite(recorder.recording)
     assert found is not None and "div() " in found.text and len(searched) == 1
