@@ -47,7 +47,7 @@ def test_trunks_that_cross() -> None:
 def test_cuts_are_even_where_few_lines_cross() -> None:
     """A column may be a bit longer if fewer lines go on from it."""
     boxes = [(20.0 * number, 20.0 * number + 10.0) for number in range(10)]
-    levels = row_ends(scope(boxes))
+    levels = [0.0, *row_ends(scope(boxes))]
     assert even_cuts(scope(boxes), levels, 2) == [90.0]
     assert even_cuts(scope(boxes), levels, 4) == [50.0, 90.0, 150.0]
     assert even_cuts(scope(boxes), levels, 1) == []

@@ -61,8 +61,13 @@ class _Folded:
             view = close(view, self._plain_steps().__contains__)
         else:
             view = Collapse(None, quiet, self._plain_steps())(view)
-        view = without(view, [box for box in view.boxes if box in quiet and box not in listed])
-        return HideStored(everywhere=True)(view)
+        quiet -= listed
+        filled = {box.cluster for box in view.boxes.values() if box.id not in quiet}
+        filled.update(cluster.parent for cluster in view.clusters.values())
+        hidden = [
+            box.id for box in view.boxes.values() if box.id in quiet and box.cluster in filled
+        ]
+        return HideStored(everywhere=True)(without(view, hidden))
 
     def _plain_steps(self) -> frozenset[str]:
         """The parts of training steps without rows in them: the first step may create state for
