@@ -145,12 +145,13 @@ def test_small_numbers_that_differ_have_lines_that_rise() -> None:
     assert (first[1], last[1]) == (BASE, TOP)
 
 
-def test_colors_go_from_the_first_to_the_last() -> None:
+@pytest.mark.parametrize(("names", "wanted"), [("abc", COLORS), ("ab", (COLORS[0], COLORS[-1]))])
+def test_colors_go_from_the_first_to_the_last(names: str, wanted: tuple[str, ...]) -> None:
     """Each line has its own, and its name has the same."""
-    root = drawn({name: [(0, 1.0), (1, number)] for number, name in enumerate("abc")})
+    root = drawn({name: [(0, 1.0), (1, number)] for number, name in enumerate(names)})
     colors = [each.get("stroke") for each in root.iter(f"{NAMESPACE}polyline")]
-    assert tuple(colors) == COLORS
-    for name, color in zip("abc", colors):
+    assert tuple(colors) == wanted
+    for name, color in zip(names, colors):
         assert name in texts(root, fill=str(color))
         assert contrast(str(color), PAPER) >= READABLE
 
