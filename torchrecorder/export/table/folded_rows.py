@@ -115,9 +115,8 @@ class _Folded:
             if row.depth == 0 and node.parent is not None and node.id in self.recording.ops:
                 found.append((ahead, -1))
                 continue
-            found.append((self.order[node.id], 0))
-            if row.depth == 0:
-                ahead = self.order[node.id]
+            ahead = self.order[node.id]
+            found.append((ahead, 0))
         return found[::-1]
 
     def _never_called(self) -> Iterator[tuple[tuple[int, int], TableRow]]:
