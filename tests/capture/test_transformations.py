@@ -187,3 +187,20 @@ def test_batches_of_gradients_lose_no_facts(run):
     with pytest.raises(tr.errors.NotKept, match="batch of gradients"):
         recording.replay(recording.grad_runs[0].grad)
     assert copy.deepcopy(recording) == recording
+
+
+@pytest.mark.parametrize("layer", [nn.Identity, lambda: nn.Dropout().eval()])
+@pytest.mark.parametrize("run", [vmap, lambda model: grad(lambda x: model(x).sum())])
+def test_a_layer_that_returns_its_input_is_no_operation(run, layer):
+    """In the middle of a model and at its end; what comes next reads what was passed on."""
+    model, x = nn.Sequential(nn.Linear(2, 2), layer(), nn.ReLU(), layer()), torch.ones(3, 2)
+    with tr.Recorder(model) as recorder:
+        run(model)(x)
+    recording = recorder.recording
+    linear, relu, *after = recording.ops.values()
+    assert (linear.name, relu.name) == ("linear", "relu") and not recording.run.lost
+    assert {op.name for op in after} <= {"sum", "grad"}
+    assert relu.inputs[0].value in linear.outputs
+    first, second = (scope for scope in recording.scopes.values() if scope.name in "13")
+    for scope, op in ((first, linear), (second, relu)):
+        assert scope.inputs[0].value == scope.outputs[0].value == op.outputs[0]

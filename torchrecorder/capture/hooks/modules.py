@@ -41,7 +41,7 @@ from torchrecorder.capture.tensors.alias import with_aliases, values_to_original
 from torchrecorder.capture.tensors.argument_objects import (
     ObjectPlaces, positional_names, tensors_in_objects, variables_of,
 )  # fmt: skip
-from torchrecorder.capture.tensors.describe import grad_fn_of, tensors_in
+from torchrecorder.capture.tensors.describe import grad_fn_of, innermost, tensors_in
 from torchrecorder.capture.tensors.entries import OtherThreadResult
 from torchrecorder.events import FUNCTION, OpId, ScopeKind, Slot, ValueId
 
@@ -360,7 +360,7 @@ class ModuleScopes:
         unknown = [
             tensor
             for _, tensor in tensors
-            if self.values.peek(tensor) is None
+            if self.values.peek(innermost(tensor)) is None
             and (scripted or grad_fn_of(tensor) is None)
             and self.values.name_of(tensor) is None
             and self.names.of(tensor) is None

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tensors.describe import is_leaf, fields_of, grad_fn_of, tensors_in
 from torchrecorder.capture.tensors.tensor_table import TensorTable
@@ -36,10 +37,9 @@ def values_to_originals(
     """
     for _, tensor in tensors:
         source = values.original(tensor)
-        entry = values.entries.get(id(source))
-        if source is not None and entry is not None and id(source) not in given:
+        if source is not None and id(source) not in given:
             values.read(source)
-            entry.value = values.read(tensor)
+            values.entries[id(source)].value = values.read(tensor)
 
 
 def with_originals(values: TensorTable, output: Any, given: Iterable[Tensor] = ()) -> Any | None:
@@ -153,6 +153,8 @@ def _alias(values: TensorTable, tensor: Tensor) -> Tensor | None:
     if type(tensor) is not Tensor and type(tensor).__name__ != "FakeTensor":
         return None
     if isinstance(tensor, Parameter):  # possible for fake tensors
+        return None
+    if is_wrapped(tensor):  # what is inside has the value
         return None
     if tensor.requires_grad and torch.is_inference_mode_enabled():
         return None  # views created under inference mode cannot require grad
