@@ -195,9 +195,10 @@ def test_one_failure_of_the_recorder_is_one_lost_fact(monkeypatch: Any) -> None:
     monkeypatch.setattr(Tape, "strict", False)
     monkeypatch.setattr(ModuleScopes, "_returned", failing)
     recorder = torchrecorder.Recorder(model)
-    with pytest.warns(UserWarning, match="could not record 1 fact"), recorder:
+    with pytest.warns(UserWarning, match="could not record 1 fact") as caught, recorder:
         model(torch.ones(1, 2)).exp()
         model(torch.ones(1, 2))
+    assert [each.filename for each in caught] == [__file__]
     names = [op.name for op in recorder.recording.ops.values()]
     assert names == ["ones", "linear", "exp", "ones", "linear"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import warnings
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -390,8 +389,8 @@ def _grad_mode() -> str:
 def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
     first = next((event for event in events if isinstance(event, Lost)), None)
     example = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
-    warnings.warn(
+    warn(
         f"torchrecorder could not record {plural(count, 'fact')} of this run{example}. "
         "The run itself is not affected.",
-        stacklevel=3,
+        Notice,
     )
