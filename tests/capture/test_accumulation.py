@@ -249,3 +249,16 @@ def test_what_is_no_new_gradient_is_no_operation() -> None:
             net.bias.grad = torch.ones(7)
     names = [op.name for op in recorder.recording.ops.values() if not op.failed]
     assert names == ["ones", "linear", "sum", "backward", "sub_", "ones"]
+
+
+def test_gradients_in_memory_that_is_read_as_a_whole_are_those_of_the_pass() -> None:
+    """The program has assigned them before the run; the whole is read before its parts."""
+    weight, flat = torch.ones(3, requires_grad=True), torch.zeros(6)
+    weight.grad = flat[:3]
+    with torchrecorder.Recorder() as recorder:
+        (weight * 2).sum().backward()
+        flat.norm()
+        weight.grad.norm()
+    recording = recorder.recording
+    (run,), last = recording.backward_runs, [*recording.ops.values()][-1]
+    assert recording.values[last.inputs[0].value].producer == run.op

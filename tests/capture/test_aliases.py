@@ -347,3 +347,12 @@ def test_a_view_from_before_the_run_is_read_in_the_same_way_by_each_call(cls):
     (loop,) = make_view(recording, ViewOptions(depth=0)).clusters.values()
     assert loop.count == 3
     assert " ×3 " in recording.summary()
+
+
+def test_an_operation_that_returns_its_input_is_what_passes_it_on():
+    """The tensor whose type it is given is only read."""
+    cast = net(lambda self, x: x.type_as(self.weight), weight=nn.Parameter(torch.ones(2)))
+    recording = tr.record(net(lambda self, x: self.cast(x).relu(), cast=cast), torch.ones(2))
+    passed, relu = recording.ops.values()
+    assert (passed.name, relu.name) == ("type_as", "relu")
+    assert [slot.value for slot in relu.inputs] == [*passed.outputs]
