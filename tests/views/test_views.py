@@ -330,20 +330,6 @@ def test_counting_batches_is_hidden_with_the_buffers() -> None:
     assert "add_ -> norm.count" in arrows(shown)
 
 
-def test_tensors_as_boxes() -> None:
-    """Between ops, but not beside inputs and outputs."""
-    view = view_of(network(), depth=1, tensors=True)
-    assert arrows(view) == [
-        "x -> body",
-        "x -> skip",
-        "add -> out:0",
-        "body -> inner",
-        "inner -> add",
-        "skip -> inner",
-        "inner -> add",
-    ]
-
-
 def test_whole_run_has_every_argument_as_an_arrow() -> None:
     """One arrow per tensor argument and per output."""
     recording = network()

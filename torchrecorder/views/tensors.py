@@ -14,7 +14,8 @@ def show_tensors(view: View, repeats: Sequence[Sequence[str]] = ()) -> View:
     """Draw the tensor on each arrow between two computing boxes as a box.
 
     An output has a box already. A box in a fold stands for the tensor of each repeat. What one of
-    the siblings of *repeats* passes to another stays an arrow, as in their fold.
+    the siblings of *repeats* passes to another stays an arrow, as in their fold; so does a tensor
+    that a box returns as it is given.
     """
     passed = _passed(view, repeats)
     flows = _flows(view, passed)
@@ -31,7 +32,8 @@ def show_tensors(view: View, repeats: Sequence[Sequence[str]] = ()) -> View:
 
 
 def _passed(view: View, repeats: Sequence[Sequence[str]]) -> set[int]:
-    """The arrows, by index, from one sibling of a group to another."""
+    """The arrows, by index, from one sibling of a group to another, and from a box that was given
+    the same tensor."""
     group_of = {item: number for number, group in enumerate(repeats) for item in group}
 
     def siblings(box: str) -> dict[int, str]:
@@ -39,16 +41,19 @@ def _passed(view: View, repeats: Sequence[Sequence[str]]) -> set[int]:
         return {group_of[item]: item for item in around if item in group_of}
 
     around = {box: siblings(box) for box in view.boxes}
+    given = {(arrow.head, arrow.value) for arrow in view.arrows}
     return {
         number
         for number, arrow in enumerate(view.arrows)
-        for group, sibling in around[arrow.tail].items()
-        if around[arrow.head].get(group, sibling) != sibling
+        if (arrow.tail, arrow.value) in given or any(
+            around[arrow.head].get(group, sibling) != sibling
+            for group, sibling in around[arrow.tail].items()
+        )
     }
 
 
 def _flows(view: View, passed: Collection[int]) -> dict[ValueId, list[Arrow]]:
-    """The arrows of each value that gets a box, without those that are *passed* to a sibling."""
+    """The arrows of each value that gets a box, without those that are *passed* on."""
     flows: dict[ValueId, list[Arrow]] = {}
     for number, arrow in enumerate(view.arrows):
         if number in passed:
@@ -63,7 +68,7 @@ def _flows(view: View, passed: Collection[int]) -> dict[ValueId, list[Arrow]]:
 
 
 def _boxes(view: View, flows: dict[ValueId, list[Arrow]]) -> dict[str, Box]:
-    nesting = view.nesting
+    nesting, order = view.nesting, {box: place for place, box in enumerate(view.boxes)}
     made: dict[str, list[Box]] = {}
     for value, parts in flows.items():
         ends = (view.boxes[end] for arrow in parts for end in (arrow.tail, arrow.head))
@@ -75,7 +80,8 @@ def _boxes(view: View, flows: dict[ValueId, list[Arrow]]) -> dict[str, Box]:
             found = _of_repeats(view, parts[0].tail, value, repeats)
             members = tuple(item for item in found if item == value or item not in flows)
             box = box.replace(members=members, instances=found)
-        made.setdefault(parts[0].tail, []).append(box)
+        last = max((arrow.tail for arrow in parts), key=order.__getitem__)
+        made.setdefault(last, []).append(box)
     moved = {member for row in made.values() for tensor in row for member in tensor.members}
     boxes: dict[str, Box] = {}
     for box in view.boxes.values():

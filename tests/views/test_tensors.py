@@ -1,0 +1,58 @@
+"""Tensors as boxes of their own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from tests.figures import arrows, boxes, network, view_of
+from torchrecorder.events import OpKind
+from torchrecorder.testing import Builder
+
+
+def test_tensors_as_boxes() -> None:
+    """Between ops, but not beside inputs and outputs."""
+    view = view_of(network(), depth=1, tensors=True)
+    assert arrows(view) == [
+        "x -> body",
+        "x -> skip",
+        "add -> out:0",
+        "body -> inner",
+        "inner -> add",
+        "skip -> inner",
+        "inner -> add",
+    ]
+
+
+class Skips(nn.Module):
+    """A module that returns its input as it is, and an addition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.same = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        (h,) = self.same([x.exp()])
+        return h + 1
+
+
+def test_a_tensor_that_a_module_returns_as_it_is_given_has_one_box() -> None:
+    """Before the module, from which an arrow leads on."""
+    view = view_of(torchrecorder.record(Skips(), torch.ones(2)), depth=1, tensors=True)
+    assert arrows(view) == [
+        "x -> exp", "same -> add", "add -> out:0", "exp -> inner", "inner -> same",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_tensor_of_which_two_operations_wrote_a_part_comes_after_both(order: int) -> None:
+    """Whichever part is its first."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        halves = run.op("exp", x), run.op("sin", x)
+        run.op("tanh", run.op("join", *halves[::order], kind=OpKind.PASS))
+    view = view_of(run.recording(), depth=1, tensors=True)
+    assert boxes(view) == ["x", "exp", "sin", "inner", "tanh", "out:0"]
