@@ -132,13 +132,12 @@ def _parts(source: str, given: Mapping[str, str]) -> tuple[str, dict[str, Any], 
 
 
 def _read(name: str, text: str | None) -> tuple[str, Any]:
-    known = name if name in options.ALL else name.replace("_", "-")
-    if known not in options.ALL:
+    if name not in options.ALL:
         there = sorted({item.replace("_", "-") for item in options.ALL})
         hint = guess(name, there) or f"; there are {', '.join(there)}"
         raise InvalidArgument(f"no option {name!r}{hint}")
     try:
-        return known, options.ALL[known](text)
+        return name, options.ALL[name](text)
     except ValueError as error:
         raise InvalidArgument(f"option {name!r}: {error}") from error
 

@@ -161,7 +161,7 @@ def _shapes(
         look, label = style.look(box, view), captions.box(box)
         if box.kind is not BoxKind.GRAD and view.is_idle(box):
             label = (*label, Text("no gradient" if box.kind in WITH_SHAPE else "did not run"))
-        hooks = {cleared[member] for member in box.members if member in cleared} if cleared else ()
+        hooks = {cleared[member] for member in box.members if member in cleared}
         if len(hooks) == 1:
             label = (*label, *(Text(f"cleared by {item}") for item in hooks))
         if box.count > 1 and (back := feedback(view, box)):

@@ -117,7 +117,6 @@ class _Arrows:
     def _sort(self) -> None:
         """Separate the arrows that are drawn from those between joined siblings."""
         copies: dict[tuple[str, str], int] = {}
-        own: set[Ends] = set()
         for arrow in self.tree.rows.view.arrows:
             moved, crossed = self._moved(arrow), self._crossed(arrow)
             if crossed is not None:
@@ -126,8 +125,7 @@ class _Arrows:
                 between = arrow.tail, arrow.head
                 copy = copies[between] = copies.get(between, 0) + 1
                 ends = (moved.tail, moved.head, copy)
-                if arrow is moved and ends not in own:  # the first sibling's own goes first
-                    own.add(ends)
+                if arrow is moved:  # the first sibling's own goes first
                     self.drawn.pop(ends, None)
                 self.drawn.setdefault(ends, moved)
                 self.heads.setdefault(ends, set()).add(arrow.head)
