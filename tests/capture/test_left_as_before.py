@@ -208,7 +208,8 @@ def test_recursion_is_not_limited():
     assert len(recording.grad_nodes) >= 5000
 
 
-def test_assert_inert_notices(monkeypatch):
+@pytest.mark.parametrize("leaking", [False, True])
+def test_assert_inert_notices(leaking, monkeypatch):
     """A recorder that changes an output by one bit, a flag or a hook is found out."""
     from torchrecorder.capture import recorder as module
 
@@ -223,7 +224,23 @@ def test_assert_inert_notices(monkeypatch):
 
     monkeypatch.setattr(module.Recorder, "__exit__", clumsy)
     with pytest.raises(AssertionError, match="training"):
-        assert_inert(make)
+        assert_inert(make, leaking=leaking)
+
+
+def test_assert_inert_notices_what_happens_after_backward_alone(monkeypatch):
+    """The recorder is also around the backward pass, and then the gradients may not change."""
+    from torchrecorder.capture import recorder as module
+
+    leave = module.Recorder.__exit__
+
+    def clumsy(self, *error):
+        leave(self, *error)
+        if self._model.weight.grad is not None:
+            self._model.weight.grad.zero_()
+
+    monkeypatch.setattr(module.Recorder, "__exit__", clumsy)
+    with pytest.raises(AssertionError, match="Recorder around both is not inert"):
+        assert_inert(lambda: (nn.Linear(3, 3), (torch.ones(2, 3),), {}))
 
 
 def test_assert_inert_notices_what_is_kept(monkeypatch):

@@ -21,6 +21,7 @@ import torchrecorder
 from tests.capture.processes import process_group
 from tests.integrations.test_cli import run
 from tests.ranks.made import recorded
+from torchrecorder.integrations.commands import run as run_command
 from torchrecorder.integrations.commands.run import DelayedEnd, Parts
 
 X = torch.ones(3, 4)
@@ -201,6 +202,28 @@ def test_only_the_first_process_writes_the_figure(
     assert code == 0 and "wrote" not in err
     assert len([*parts.folder.iterdir()]) == 2
     assert not (tmp_path / "step.svg").exists()
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_the_end_is_delayed_only_in_a_job_of_several_processes(
+    world: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the figure is written; a process alone ends at once."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", str(world))):
+        monkeypatch.setenv(name, value)
+    handlers: list[object] = []
+
+    def write(*_: object) -> list[Path]:
+        handlers.append(signal.getsignal(signal.SIGTERM))
+        return []
+
+    monkeypatch.setattr(run_command, "write", write)
+    (tmp_path / "train.py").write_text("import torch; torch.nn.Linear(4, 2)(torch.ones(3, 4))")
+    before = signal.getsignal(signal.SIGTERM)
+    assert run(capsys, "run", "train.py", "-o", "step.svg")[0] == 0
+    assert (handlers == [before]) == (world == 1)
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 TRAIN = """

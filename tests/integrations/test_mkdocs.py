@@ -205,6 +205,18 @@ def test_the_rest_of_a_page_is_built():
     assert '<div class="admonition danger">' in page and "no option &#x27;nothing&#x27;" in page
 
 
+@pytest.mark.parametrize(
+    ("where", "order"), [("before", "code figure"), ("after", "figure code"), ("none", "figure")]
+)
+def test_the_code_of_a_block(where, order, tmp_path, monkeypatch):
+    """It stands before or after its figure, or is not shown."""
+    monkeypatch.chdir(tmp_path)
+    options = f":theme: print\n:code: {where}"
+    page = converted(f"```torchrecorder\n{options}\n\nfrom torch import nn, rand\n"
+                     "nn.Tanh(), rand(1, 5)\n```\n")
+    assert " ".join(re.findall("(?<=<)(?:code|figure)", page)) == order
+
+
 @pytest.mark.parametrize("source", ["", "no:model\n"])
 def test_a_block_that_is_not_closed_is_none(source, tmp_path, monkeypatch, caplog):
     """Also at the end of the page, below one with the same text: mistakes are in that one."""

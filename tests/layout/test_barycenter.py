@@ -120,6 +120,12 @@ def test_no_crossing_where_none_is_needed() -> None:
                 assert before * after >= 0
 
 
+def test_what_comes_first_keeps_its_order() -> None:
+    """Where either of two rows can be turned, it is the lower one."""
+    across = coordinates([20.0] * 4, [0, 0, 1, 1], [(0, 3, 1), (1, 2, 1)], NODE_GAP)
+    assert across[0] < across[1] and across[3] < across[2]
+
+
 def _late(*_: object, **__: object) -> list[bytes]:
     raise LayoutFailed("too late")
 

@@ -233,6 +233,17 @@ def test_lines_of_one_tensor_share_a_lane() -> None:
     assert abs(one[3][1] - other[3][1]) == pytest.approx(TRACK_PITCH)
 
 
+@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("ends", [(10.0, 35.0), (35.0, 10.0)])
+def test_lines_turn_by_where_they_enter_a_box(mirror: bool, ends: tuple[float, float]) -> None:
+    """What enters further to the right runs past the end of the other, wherever it comes from."""
+    lines = [((20.0 + n, 40.0), (end, 180.0)) for n, end in enumerate(ends)]
+    others = [CutEdge(6 + n, 6 + n, OUTER, LAST, 40.0, 160.0) for n in range(2)]
+    made = folded(lines=lines, others=others, mirror=mirror)
+    left, right = sorted(path.points[-2] for path in made.paths[6:])
+    assert right[1] - left[1] == pytest.approx(TRACK_PITCH)
+
+
 @pytest.mark.parametrize("tensors", [1, 2, 3, 4])
 def test_what_comes_in_for_the_other_side(tensors: int) -> None:
     """It turns off below the title and above the first box, which makes room if it has none."""

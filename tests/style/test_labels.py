@@ -88,6 +88,8 @@ def test_long_text_keeps_its_ends() -> None:
     [
         ("Short. And all of it.", "Short. And all of it."),
         ("Out of memory. Asked for 8 GiB. " + "z" * 40, "Out of memory. Asked for 8 GiB. …"),
+        ("a" * 36 + ". " + "z" * 40, "a" * 36 + ". …"),
+        ("a" * 37 + ". " + "z" * 40, "a" * 25 + "…" + "z" * 13),
         ("First line of the error\n\n" + "z" * 40, "First line of the error …"),
         ("No. " + "a" * 50 + "z", "No. " + "a" * 21 + "…" + "a" * 12 + "z"),
         ("Version 2.13 of " + "a" * 40 + "z", "Version 2.13 of aaaaaaaaa…" + "a" * 12 + "z"),

@@ -47,6 +47,15 @@ def test_focus_on_a_scope() -> None:
     assert [shape.label[0].text for shape in draw(view).shapes][0] == "input 0"
 
 
+def test_a_result_of_which_only_a_number_is_read_elsewhere_is_no_output() -> None:
+    """``item`` returns no tensor."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("item", run.op("exp", run.input("x")), outputs=0)
+        run.returns(run.op("relu", run.input("y")))
+    assert boxes(view_of(run.recording(), until="o0")) == ["x", "exp"]
+
+
 def test_focus_on_a_pattern_of_paths_or_a_class() -> None:
     """All that fit, outermost first; what lies between them is left out."""
     recording = network()
