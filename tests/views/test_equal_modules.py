@@ -10,8 +10,11 @@ from torch import Tensor, nn
 
 import torchrecorder
 from tests.figures import view_of
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
+from torchrecorder.views.fold.blocks import FoldItem, unit_of
+from torchrecorder.views.fold.repeat_groups import with_block_clusters
 from torchrecorder.views.view import BoxKind, View
 
 
@@ -88,6 +91,21 @@ def test_layers_that_are_hidden_in_one_of_two_equal_modules(
     recording = torchrecorder.record(model, torch.rand(1, 2))
     view = view_of(recording, depth=9, hide=hidden)
     assert [within(view, name) for name in "02"] == counts
+
+
+def test_the_steps_of_equal_modules_are_compared_once() -> None:
+    """What repeats in the first of them repeats in the others."""
+    recording = torchrecorder.record(nn.Sequential(Layers(), nn.Tanh(), Layers()), torch.rand(1, 2))
+    compared: list[str] = []
+
+    def unit(recording: RecordedRun, item: str) -> FoldItem:
+        compared.append(item)
+        return unit_of(recording, item)
+
+    with_block_clusters(view_of(recording, depth=9, fold=False), unit)
+    layers = {scope.path: scope.id in compared for scope in recording.scopes.values()
+              if scope.cls == "Linear"}
+    assert layers == {f"{module}.layers.{n}": module == 0 for module in (0, 2) for n in range(6)}
 
 
 def test_layers_that_read_a_transposed_weight_each_fold() -> None:
