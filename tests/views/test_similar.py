@@ -359,7 +359,7 @@ def test_every_depth_and_option_can_be_drawn(
     view.check()
     figure = draw(view, Style(legend=True, color_by="output_bytes"))
     assert len(figure.shapes) == len(view.boxes) and len(figure.lines) == len(view.arrows)
-    assert page_data(view, Style())["format"] == 1
+    assert page_data(view, Style())["name"] == recording.name
 
 
 @given(RUNS)
