@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
 
 class Block(nn.Module):
@@ -120,6 +121,12 @@ def tied(mesh):
     model = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 8, bias=False))
     model[1].weight = model[0].weight
     return model, torch.zeros(2, dtype=torch.long)
+
+
+def already_fake(mesh):
+    """A model and an input that are fake tensors, on the device of what a factory makes."""
+    with FakeTensorMode():
+        return nn.Linear(4, 2), torch.ones(3, 4)
 
 
 def only_step(mesh):

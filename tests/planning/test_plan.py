@@ -136,6 +136,13 @@ def test_tied_weights_stay_tied():
     assert lane.parameter_bytes == (8 * 4 * 4,) * 2
 
 
+def test_fake_tensors_of_the_factory_stay_where_they_are():
+    """Weights and inputs are on one device."""
+    found = run_all(factories.already_fake, {"dp": 1}).recording
+    assert {value.device for value in found.values.values()} == {"meta"}
+    assert [op.name for op in found.ops.values()][0] == "linear"
+
+
 @pytest.mark.parametrize(("schedule", "stages", "borders"), [
     ("ScheduleGPipe", 1, 1), ("Schedule1F1B", 1, 1), ("ScheduleInterleaved1F1B", 2, 3),
     ("ScheduleInterleavedZeroBubble", 2, 3), ("ScheduleZBVZeroBubble", 2, 2),
