@@ -95,6 +95,25 @@ def test_a_node_of_a_waiting_thread_shows_itself(function: Any, wanted: list[str
     assert flow(recording).splitlines()[-2:] == wanted
 
 
+def test_a_write_in_a_waiting_thread_shows_itself() -> None:
+    """By the number of its node, which is another node's here."""
+
+    def recorded(others: ThreadPoolExecutor) -> Any:
+        with torchrecorder.Recorder() as recorder:
+            y = torch.ones(2, requires_grad=True).sin()
+            others.submit(y.mul_, 2).result()
+            y.exp()
+        return recorder.recording
+
+    with ThreadPoolExecutor(1) as fresh, ThreadPoolExecutor(1) as others:
+        others.submit(int).result()  # it starts before the recorder, and numbers nodes from nought
+        recording = fresh.submit(recorded, others).result()
+    assert structure(recording) == []
+    assert flow(recording).splitlines()[1:] == [
+        "sin = sin(ones)", "mul = mul?(sin)", "exp = exp(mul)",
+    ]
+
+
 @pytest.mark.parametrize("doubled", [False, True])
 def test_a_node_that_only_raises_belongs_to_its_operation(doubled: bool) -> None:
     """It has no number, as leaves have none; nor is one of those taken for the other."""

@@ -256,6 +256,27 @@ def test_a_fast_path_that_is_interrupted(again):
     assert not torch._C._len_torch_dispatch_stack() and not torch._C._len_torch_function_stack()
 
 
+@torch.no_grad()
+def test_a_scripted_module_that_is_interrupted():
+    """Its operators are recorded where the dispatcher calls them; no others are afterwards."""
+    layer, x = torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.Tanh())), torch.rand(1, 2)
+
+    def stop(*call):
+        raise KeyboardInterrupt
+
+    with torchrecorder.Recorder() as recorder:
+        with nn.modules.module.register_module_forward_pre_hook(stop):
+            with pytest.raises(KeyboardInterrupt):
+                layer(x)
+        x.neg()
+        with torch._C.DisableTorchFunction():
+            x.cos()
+        layer(x)
+    recording = recorder.recording
+    assert not recording.run.lost and structure(recording) == []
+    assert [op.name for op in recording.ops.values()] == ["neg", "t", "addmm", "tanh"]
+
+
 def test_functions_that_wrap_themselves():
     """The function, a hook, a ``__call__`` and a thread whose ``__wrapped__`` leads in a circle."""
 
