@@ -165,10 +165,11 @@ def _name(node: ast.AST, place: Argument, called: CallInSource) -> str:
 
 def _of_call(node: ast.AST, place: Argument, called: CallInSource) -> ast.AST | None:
     """The argument at *place* if *node* calls the function itself; ``max(a, b)`` calls ``gt``."""
-    function = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call):
+        return None
+    function, own = node.func, called.facts.name.removesuffix("()")
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
-    own = called.facts.name.removesuffix("()")
-    if not isinstance(node, ast.Call) or name not in (own, f"from_{own}"):  # as from_dlpack
+    if name not in (own, f"from_{own}"):  # as from_dlpack
         return None
     for keyword in node.keywords:
         if keyword.arg == place.name:
