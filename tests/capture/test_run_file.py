@@ -135,6 +135,21 @@ def test_a_run_without_progress(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert recorder.recording.run.failure is None
 
 
+def test_a_run_that_goes_on_is_not_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only if it was saved because it did not."""
+    looks: list[int] = []
+    file = run_file.RunFile(tmp_path / "run.json", 0.6)
+
+    def progress() -> int:
+        looks.append(1)
+        return len(looks)
+
+    file.start(progress, lambda reason: torchrecorder.record(nn.Tanh(), X))
+    wait_until(lambda: len(looks) > 2)
+    with file.ending():
+        assert capsys.readouterr().err == ""
+
+
 def test_a_note_about_several_calls_is_there_once() -> None:
     """Also before the end of the run."""
     layer, x = nn.MultiheadAttention(4, 1, batch_first=True).eval(), torch.ones(1, 2, 4)

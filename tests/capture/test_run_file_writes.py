@@ -101,6 +101,15 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     assert len(recorder.recording.ops) == 1
 
 
+def test_a_folder_that_the_program_removes(tmp_path: Path) -> None:
+    """Is made again, as one of results that is emptied for each run."""
+    folder = tmp_path / "results"
+    with Recorder(save=folder / "run.json") as recorder:
+        folder.rmdir()
+        X.exp()
+    assert torchrecorder.load(folder / "run.json") == recorder.recording
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"save": "run.svg"}, "a recording is saved as .json or .json.gz"),
     ({"save": 3}, "save must be"),
