@@ -25,7 +25,7 @@ from torchrecorder.capture.tensors.entries import Entry, TensorNames
 from torchrecorder.events import ModuleId, Role, ScopeKind, SourceLine, ValueId
 from torchrecorder.graph.nodes import Value
 
-_Places = dict[int, tuple["weakref.ref[Any]", str]]
+_PathsById = dict[int, tuple["weakref.ref[Any]", str]]
 """Objects with their paths, by ``id()``."""
 
 _DATASET = "dataset"
@@ -44,8 +44,8 @@ class AttributeNames(TensorNames):
         self._models, self._moved = _Searched(), _Searched()
         self._dataset = _Searched(MAX_DEPTH)  # datasets may contain others
         self._optimizer: weakref.ref[Optimizer] | None = None
-        self._state: _Places = {}
-        self._held: dict[ModuleId, _Places] = {}
+        self._state: _PathsById = {}
+        self._held: dict[ModuleId, _PathsById] = {}
         self._begun = 0  # the number of events when the step began
         self._with_names: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
 
@@ -155,9 +155,9 @@ class AttributeNames(TensorNames):
         known = self._state.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
 
-    def _places_of_state(self, optimizer: Optimizer) -> _Places:
+    def _places_of_state(self, optimizer: Optimizer) -> _PathsById:
         """The tensors in the state of *optimizer* with their paths, by ``id()``."""
-        entries, places = self.registry.values.entries, _Places()
+        entries, places = self.registry.values.entries, _PathsById()
         for weight, held in optimizer.state.items():
             entry = entries.get(id(weight))
             name = entry.names[0] if entry is not None and entry.names else ""
