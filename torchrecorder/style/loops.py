@@ -112,7 +112,8 @@ def _maker(recording: RecordedRun, value: ValueId) -> object:
 
 def is_read(view: View, head: str) -> bool:
     """Whether *head* runs, or is a weight or buffer that has a box of its own."""
-    return is_run(view.recording, head) or view.boxes[head].kind in _STORED
+    box = view.boxes.get(head)  # an input or constant may be in the box of a group
+    return is_run(view.recording, head) or box is not None and box.kind in _STORED
 
 
 def is_run(recording: RecordedRun, head: str) -> bool:
