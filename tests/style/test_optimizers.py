@@ -238,5 +238,6 @@ def test_a_weight_with_a_box_is_carried_over(tmp_path: Path) -> None:
             model(x).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-    figure = recorder.recording.render(tmp_path / "net.dot").read_text()
-    assert "carried over: weights, state tensors" in figure
+    for name in "net.dot", "net.html":
+        figure = recorder.recording.render(tmp_path / name).read_text()
+        assert "carried over: weights, state tensors" in figure
