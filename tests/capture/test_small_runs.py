@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
 from torchrecorder.capture.exported import advice
-from torchrecorder.capture.internals.table import SAVED_TENSORS
+from torchrecorder.capture.internals.table import BACKWARD_CALLS, SAVED_TENSORS
 from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.testing import Builder
 from tests.structure import structure
@@ -125,3 +125,11 @@ def test_a_graph_of_gradients_may_be_asked_for_by_position() -> None:
             torch.autograd.grad(x.exp(), x, torch.ones(3), None, create_graph)
         torch.autograd.grad(x.exp(), x, torch.ones(3))
     assert [run.create_graph for run in recorder.recording.backward_runs] == [False, True, False]
+
+
+@pytest.mark.skipif(not BACKWARD_CALLS.present, reason="function modes do not see that call")
+def test_the_pass_of_record_has_the_arguments_of_a_call() -> None:
+    """As if the program had called ``torch.autograd.backward``."""
+    recording = torchrecorder.record(nn.Linear(3, 1), torch.ones(1, 3), backward=True)
+    *_, op = recording.ops.values()
+    assert dict(op.arguments) == {"retain_graph": "False", "create_graph": "False"}
