@@ -316,3 +316,26 @@ def test_what_runs_around_a_loop_has_its_own_lines() -> None:
     ]
     listed = [item for row in found for item in row.ids if item in recording.ops]
     assert sorted(listed) == sorted(op.id for op in recording.ops.values() if op.scope is None)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("steps", [1, 8])
+def test_an_update_of_a_buffer_is_in_the_row_of_the_operation_beside_it(
+    first: bool, steps: int
+) -> None:
+    """Figures draw none: in a loop, it repeats as the operation before it, else after it, does."""
+    model, x = torch.nn.Linear(3, 3), torch.ones(1, 3)
+    model.register_buffer("steps", torch.zeros(1))
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(steps):
+            if first:
+                model.steps.add_(1)
+            model(x * 2)
+            if not first:
+                model.steps.add_(1)
+    run = recorder.recording
+    rows = [row for row in folded(run, every_row(run)) if "ops" in row.title or "(" in row.title]
+    listed = [item for row in rows for item in row.ids if item in run.ops]
+    assert sorted(listed) == sorted(op.id for op in run.ops.values() if op.scope is None)
+    if first:
+        assert rows[0].title == "2 ops: add_(), mul()" + "  ×8" * (steps > 1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
+from operator import itemgetter
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.table.rows import TableRow, row_of_ops
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.region_captions import REGIONS
@@ -41,6 +43,7 @@ class _Folded:
         self.tree = FoldTree(SiblingRows(self._view(), similar))
         self.groups = {group[0]: group for group in self.tree.groups}
         self.differences = Differences(recording)
+        self.beside: dict[str, list[str]] = {}  # ops without a box, by the op they belong to
         self.order: dict[str, int] = {}
         self.ends: dict[str, int] = {}
         waiting = [(node, False) for node in reversed(self.tree.roots)]
@@ -89,21 +92,44 @@ class _Folded:
 
     def _pieces(self, row: TableRow) -> list[TableRow]:
         """The rows that stand for *row*. One of several ops is divided where a loop begins or ends
-        that is also in other rows; what those of its first iteration stand for is left out."""
+        that is also in other rows; what those of its first iteration stand for is left out. An op
+        without a box, such as an update of a buffer, belongs to the op before it, else after it."""
         if len(row.ids) == 1:
             return [row] if row.ids[0] in self.order else []
-        representative, here = self.tree.representative, set(row.ids)
-        ops = [self.recording.ops[OpId(item)] for item in row.ids]
-        kept = [op for op in ops if representative(op.id) in here]
-        rounds = [list(group) for _, group in groupby(kept, lambda op: self._rounds(op.id, here))]
-        if kept == ops and len(rounds) == 1:
+        here = set(row.ids)
+        drawn = [item if self._is_drawn(item) else None for item in row.ids]
+        known = next(filter(None, drawn), None)
+        if known is None:
+            return []
+        parts: list[tuple[int, Op]] = []
+        for item, box in zip(row.ids, drawn):
+            known = box or known
+            first = self.tree.representative(known)
+            if box is None:
+                self.beside.setdefault(first, []).append(item)
+            rounds = self._rounds(first, here) if first in here else -1
+            parts.append((rounds, self.recording.ops[OpId(item)]))
+        groups = [(rounds, [*group]) for rounds, group in groupby(parts, itemgetter(0))]
+        if len(groups) == 1 and groups[0][0] >= 0:
             return [row]
-        return [row_of_ops(self.recording, group, row.depth) for group in rounds]
+        return [
+            row_of_ops(self.recording, [op for _, op in group], row.depth)
+            for rounds, group in groups if rounds >= 0
+        ]
 
-    def _rounds(self, item: str, here: Set[str]) -> int:
-        """How often an op repeats; 0 if it does so only *here*."""
-        instances = self.tree.nodes[self.tree.representative(item)].instances
+    def _is_drawn(self, item: str) -> bool:
+        """Whether *item*, or what stands for it, has a box."""
+        return self.tree.representative(item) in self.order
+
+    def _rounds(self, first: str, here: Set[str]) -> int:
+        """How often the op *first* repeats; 0 if it does so only *here*."""
+        instances = self.tree.nodes[first].instances
         return 0 if here >= set(instances) else len(instances)
+
+    def _node(self, row: TableRow) -> FoldNode:
+        """What stands for the first of *row* that has a box."""
+        first = next(filter(self._is_drawn, row.ids))
+        return self.tree.nodes[self.tree.representative(first)]
 
     def _places(self, listed: Sequence[TableRow]) -> list[tuple[int, int]]:
         """The order of rows. An op of the program is listed at its position in the run, before the
@@ -111,7 +137,7 @@ class _Folded:
         """
         found, ahead = [], len(self.order)
         for row in reversed(listed):
-            node = self.tree.nodes[row.ids[0]]
+            node = self._node(row)
             if row.depth == 0 and node.parent is not None and node.id in self.recording.ops:
                 found.append((ahead, -1))
                 continue
@@ -123,7 +149,7 @@ class _Folded:
         """Rows of modules that were never called, after the other rows of their parent."""
         found: dict[tuple[str | None, str], list[tuple[str | None, TableRow]]] = {}
         for row, around in zip(self.listed, _parents(self.listed)):
-            if row.ids[0] not in self.order and row.ids[0] not in self.tree.counterparts:
+            if not any(map(self._is_drawn, row.ids)):
                 home = None if around is None else self.tree.representative(around)
                 found.setdefault((home, row.title), []).append((around, row))
         for (home, _), rows in found.items():
@@ -154,16 +180,23 @@ class _Folded:
         shared = (note for note in own if all(note in notes for notes in of_all))
         notes = (*shared, *self._notes(node))
         last = self.listed[places[-1]] if self.tree.rows.similar else None
-        return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
+        return replace(row, title=title, ids=self._ids([node.id]), notes=notes, last=last)
 
     def _of_ops(self, row: TableRow) -> TableRow:
         """A row of several ops, which all repeat equally often."""
-        if not self._rounds(row.ids[0], set(row.ids)):
+        first = self._node(row)
+        if not self._rounds(first.id, set(row.ids)):
             return row
-        nodes = [self.tree.nodes[item] for item in row.ids]
-        number = times(self.recording, _count(nodes[0]), nodes[0].instances)
-        ids = tuple(item for node in nodes for item in node.instances)
-        return replace(row, title=f"{row.title}  {number}", ids=ids)
+        number = times(self.recording, _count(first), first.instances)
+        drawn = dict.fromkeys(map(self.tree.representative, filter(self._is_drawn, row.ids)))
+        return replace(row, title=f"{row.title}  {number}", ids=self._ids(drawn))
+
+    def _ids(self, drawn: Iterable[str]) -> tuple[str, ...]:
+        """All that some items with boxes stand for, with the ops that belong to them."""
+        return tuple(
+            item for first in drawn
+            for item in (*self.tree.nodes[first].instances, *self.beside.get(first, ()))
+        )
 
     def _is_first_call(self, instance: str) -> bool:
         """Whether it is the first call of its module: notes on weights are only there."""
