@@ -15,7 +15,7 @@ from torchrecorder.style import labels
 from torchrecorder.style.region_captions import REGIONS
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
-from torchrecorder.views.collapse import Collapse, close
+from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.fold import FoldNode, FoldTree
 from torchrecorder.views.fold.siblings import SiblingRows
@@ -57,20 +57,11 @@ class _Folded:
 
     def _view(self) -> View:
         """The view of a figure in which everything with rows is open, with all ops in rows."""
-        view, ops = full_view(self.recording), self.recording.ops
         listed = {item for row in self.listed for item in row.ids}
-        quiet = find_quiet(self.recording)
-        if not ops.keys().isdisjoint(listed):
-            view = close(view, self._plain_steps().__contains__)
-        else:
-            view = Collapse(None, quiet, self._plain_steps())(view)
-        quiet -= listed
-        filled = {box.cluster for box in view.boxes.values() if box.id not in quiet}
-        filled.update(cluster.parent for cluster in view.clusters.values())
-        hidden = [
-            box.id for box in view.boxes.values() if box.id in quiet and box.cluster in filled
-        ]
-        return HideStored(everywhere=True)(without(view, hidden))
+        quiet = find_quiet(self.recording) - listed
+        view = Collapse(None, quiet, self._plain_steps())(full_view(self.recording))
+        view = without(view, [box for box in view.boxes if box in quiet])
+        return HideStored(everywhere=True)(view)
 
     def _plain_steps(self) -> frozenset[str]:
         """The parts of training steps without rows in them: the first step may create state for
