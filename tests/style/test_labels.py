@@ -201,6 +201,8 @@ def test_arguments_of_ops() -> None:
     )
     given = (("ignore_index", "-100"), ("reduction", "'mean'"), ("label_smoothing", "0.1"))
     assert arguments("cross_entropy", given) == ("label smoothing 0.1",)
+    assert arguments("addcdiv_", (("value", "-0.5263 … -0.2134"),)) == ("value -0.5263 … -0.2134",)
+    assert arguments("f", (("value", "a text of 21 letters"),)) == ()
     given = (("kernel_size", "3"), ("stride", "2"))
     assert arguments("max_pool2d", given) == ("3×3", "stride 2")
     assert arguments("permute", (("dims", "(0, 2, 1)"),)) == ("0, 2, 1",)

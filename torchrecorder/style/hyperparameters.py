@@ -133,6 +133,9 @@ MAX_SHOWN = 4
 MAX_ARGUMENT_LENGTH = 20
 """The most letters of an argument of an op that is shown."""
 
+MAX_RANGE_LENGTH = 30
+"""The most letters of the range of an argument, ``value -0.5263 … -0.2134``."""
+
 DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?")
 """A number with many digits."""
 
@@ -178,7 +181,11 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     elif sign and len(plain) == 1:
         plain = [f"{sign} {plain[0]}"]
     message = map(_cut, map(_rounded, (*plain, *_worded(op, named))))
-    return tuple(text for text in message if text and len(text) <= MAX_ARGUMENT_LENGTH)[:MAX_SHOWN]
+    return tuple(text for text in message if text and _is_short(text))[:MAX_SHOWN]
+
+
+def _is_short(text: str) -> bool:
+    return len(text) <= (MAX_RANGE_LENGTH if " … " in text else MAX_ARGUMENT_LENGTH)
 
 
 def _listed(text: str) -> str:
