@@ -297,6 +297,14 @@ def test_notes_on_weights_stay_when_training_steps_fold(steps: int) -> None:
                      "fixed": ("frozen",)}
 
 
+def test_a_note_on_some_siblings_counts_them() -> None:
+    """One frozen layer among equal ones is not concealed."""
+    model = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(4, 4)) for _ in range(4)))
+    model[1].requires_grad_(False)
+    rows = folded(found := torchrecorder.record(model, torch.ones(2, 4)), every_row(found))
+    assert [row.notes for row in rows if "Linear" in row.title] == [("frozen in 1 of 4",)]
+
+
 def test_what_runs_around_a_loop_has_its_own_lines() -> None:
     """Ops of one iteration and those of the next, before or after it, are not together."""
     run = Builder("job")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
@@ -166,9 +167,7 @@ class _Folded:
             title = f"{title}  {number}"
         places = [self.place[item] for item in node.instances if item in self.place]
         first = (place for place in places if self._is_first_call(self.listed[place].ids[0]))
-        of_all = [self.listed[place].notes for place in first]
-        own = (note for note in row.notes if not note.startswith("call "))
-        shared = (note for note in own if all(note in notes for notes in of_all))
+        shared = _together([self.listed[place].notes for place in first])
         notes = (*shared, *self._notes(node))
         last = self.listed[places[-1]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=self._ids([node.id]), notes=notes, last=last)
@@ -228,6 +227,14 @@ class _Folded:
     def _name(self, item: str) -> str:
         scope, op = self.recording.scopes.get(ScopeId(item)), self.recording.ops.get(OpId(item))
         return scope.name if scope is not None else op.name if op is not None else item
+
+
+def _together(of_all: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The notes on siblings, and in how many of them if not in all. Which call one is is left out.
+    """
+    counts = Counter(note for notes in of_all for note in notes if not note.startswith("call "))
+    for note, number in counts.items():
+        yield note if number == len(of_all) else f"{note} in {number} of {len(of_all)}"
 
 
 def _count(node: FoldNode) -> int:
