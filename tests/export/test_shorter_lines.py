@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,3 +146,14 @@ def test_a_column_of_a_paper(suffix: str, tmp_path: Path) -> None:
         assert len(re.findall(r">branch_\d:<", svg)) == 3
     with pytest.raises(DoesNotFit):
         towers().render(tmp_path / f"figure.{suffix}", **{**options, "width": "50mm"})
+
+
+def test_paper_of_the_size_of_a_figure(tmp_path: Path) -> None:
+    """Its text is neither smaller there nor in other lines: the size is that of the file."""
+    options: Any = {"depth": 1, "fold": False, "min_fontsize": 8}
+    written = towers().render(tmp_path / "figure.svg", **options)
+    width = re.search(r'<svg width="([\d.]+pt)"', written.read_text())
+    assert width is not None
+    again = towers().render(tmp_path / "again.svg", **options, width=width[1])
+    texts = [re.findall(r"<text.*</text>", path.read_text()) for path in (written, again)]
+    assert texts[0] == texts[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -66,6 +66,9 @@ wide one has flat sides."""
 
 CUT = 0.29
 """The corners of an octagon begin at this share of its width and height."""
+
+Bounds = tuple[float, float, float, float]
+"""Left, top, width and height."""
 
 
 @without_gc()
@@ -325,8 +328,35 @@ def sheet_of(figure: Figure) -> Sheet | None:
     )
 
 
+def printed_size(figure: Figure, placed: Placed) -> tuple[float, float]:
+    """The width and height of a figure with its margins: those of the file."""
+    left, top, right, bottom = extent(figure, placed, list(placed.routes()))
+    return right - left + 2 * PAD, bottom - top + 2 * PAD
+
+
+def extent(figure: Figure, placed: Placed, routes: Iterable[Sequence[PlanePoint]]) -> Bounds:
+    """Left, top, right and bottom of everything that is drawn; *routes* are those of the lines."""
+    frames = placed.outlines()
+    if figure.legend:
+        (left, top, width, height), _ = legend_frame(figure, placed)
+        frames.append((left, top, left + width, top + height))
+    spots = [spot for route in routes for spot in route]
+    for left, top, right, bottom in frames:
+        spots += [(left, top), (right, bottom)]
+    across, along = zip(*spots) if spots else ((0.0,), (0.0,))
+    return min(across), min(along), max(across), max(along)
+
+
+def legend_frame(
+    figure: Figure, placed: Placed
+) -> tuple[Bounds, tuple[legend.LegendSpot, ...]]:
+    """The frame of the legend with y downwards, and the positions of its entries."""
+    left, top, (width, height, spots) = legend_at(figure, placed.picture)
+    return (left, placed.picture.height - top, width, height), spots
+
+
 def with_legend(figure: Figure, width: float, height: float) -> tuple[float, float]:
-    """The width and height of a figure of this size with its legend and margins."""
+    """The width and height of a figure of this size with its legend and margins, at most."""
     if figure.legend:
         bare = Picture(width, height, (), ())
         left, top, (wide, high, _) = legend_at(figure, bare)

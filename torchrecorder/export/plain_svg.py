@@ -16,9 +16,10 @@ from html import escape
 from torchrecorder.export import legend
 from torchrecorder.export.dot import font_family, in_two, node_name, output_labels
 from torchrecorder.export.head_marks import HeadMark, head_marks
-from torchrecorder.export.legend import SMALL_TEXT, LegendSpot
-from torchrecorder.export.nested import AGAIN, CUT, PAD, SLANT, Placed
-from torchrecorder.export.nested import arrow, legend_at, loop_route
+from torchrecorder.export.legend import SMALL_TEXT
+from torchrecorder.export.nested import (
+    AGAIN, CUT, PAD, SLANT, Bounds, Placed, arrow, extent, legend_frame, loop_route,
+)  # fmt: skip
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import PlacedBox
@@ -46,17 +47,11 @@ POLYGONS: Mapping[str, Sequence[PlanePoint]] = {
 }
 """Corners of outlines, as shares of width and height."""
 
-Bounds = tuple[float, float, float, float]
-"""Left, top, width and height."""
-
 
 def plain_svg(figure: Figure, placed: Placed) -> str:
     """*figure* as SVG at full size, with the positions of *placed*."""
     boxes, routes = placed.boxes(), list(placed.routes())
-    frames = [_box(box) for box in boxes.values()]
-    if figure.legend:
-        frames.append(_legend_frame(figure, placed)[0])
-    left, top, right, bottom = _extent(frames, routes)
+    left, top, right, bottom = extent(figure, placed, routes)
     width, height = right - left + 2 * PAD, bottom - top + 2 * PAD
     parts = [
         '<?xml version="1.0" encoding="UTF-8" standalone="no"?>',
@@ -86,22 +81,8 @@ def plain_svg(figure: Figure, placed: Placed) -> str:
     return printable("\n".join([*parts, "</g>", "</svg>", ""]))
 
 
-def _extent(boxes: Sequence[Bounds], lines: Sequence[Sequence[PlanePoint]]) -> Bounds:
-    """Left, top, right and bottom of everything."""
-    spots = [spot for line in lines for spot in line]
-    for left, top, width, height in boxes:
-        spots += [(left, top), (left + width, top + height)]
-    across, along = zip(*spots) if spots else ((0.0,), (0.0,))
-    return min(across), min(along), max(across), max(along)
-
-
-def _legend_frame(figure: Figure, placed: Placed) -> tuple[Bounds, tuple[LegendSpot, ...]]:
-    left, top, (width, height, spots) = legend_at(figure, placed.picture)
-    return (left, placed.picture.height - top, width, height), spots
-
-
 def _legend(figure: Figure, placed: Placed) -> Iterator[str]:
-    frame, spots = _legend_frame(figure, placed)
+    frame, spots = legend_frame(figure, placed)
     stroke = f'fill="none" stroke="{legend.edge(figure)}"'
     inside = [_rectangle(frame, stroke, CORNER)]
     yield from _element("cluster", "cluster_legend", "cluster_legend", inside)

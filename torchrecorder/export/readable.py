@@ -11,7 +11,7 @@ from typing import NamedTuple
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.export.graphviz import Painted, Svg, is_nested
 from torchrecorder.export.html import Html
-from torchrecorder.export.nested import smallest, with_legend
+from torchrecorder.export.nested import printed_size, smallest
 from torchrecorder.export.shorter_lines import fitted
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.layout.layered.constants import PAD as FRAME_PAD
@@ -107,7 +107,6 @@ def _printed(view: View, style: Style, painted: Painted, paper: Paper) -> _Print
     if not is_nested(figure, painted.layout):
         return None
     figure, placed = fitted(figure, painted.timeout)
-    picture = placed.picture
-    size = with_legend(figure, picture.width, picture.height)
+    size = printed_size(figure, placed)
     scale = paper.scale(*size)
     return _Print(view, smallest(figure) * scale, 0.0 if paper.limits else max(size) * scale)

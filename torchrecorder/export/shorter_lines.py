@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from torchrecorder.export.dot import output_labels
-from torchrecorder.export.nested import Placed, smallest, with_legend
+from torchrecorder.export.nested import Placed, printed_size, smallest
 from torchrecorder.style.figure import Figure, Shape, Text
 
 LENGTHS = (20, 14, 10)
@@ -57,8 +57,7 @@ def fitted(figure: Figure, timeout: float) -> tuple[Figure, Placed]:
 
 def _text(figure: Figure, placed: Placed) -> float:
     """The size of the smallest text on the paper, in points."""
-    size = with_legend(figure, placed.picture.width, placed.picture.height)
-    return smallest(figure) * figure.paper.scale(*size)
+    return smallest(figure) * figure.paper.scale(*printed_size(figure, placed))
 
 
 def with_shorter_lines(figure: Figure, length: int) -> Figure:
