@@ -266,6 +266,8 @@ def test_unknown_column() -> None:
     """A column that does not exist is answered with those that do."""
     with pytest.raises(UnknownAnnotation, match="did you mean 'output_bytes'"):
         summary(network(), columns=["output_byte"])
+    with pytest.raises(UnknownAnnotation, match="did you mean 'output'"):
+        summary(network(), columns=["outptu"])
     with pytest.raises(InvalidArgument, match=r"a list of names, such as"):
         summary(network(), columns="input")
 

@@ -39,6 +39,11 @@ def test_trouble_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *wrong, "--exit-code")[0] == 2
 
 
+def test_leaving_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    """A factory that ends the program has the code of an error, not that of a difference."""
+    assert run(capsys, "compare", *NET, "--exit-code", "cli_nets:leaves")[0] == 2
+
+
 def test_settings_for_both(capsys: pytest.CaptureFixture[str]) -> None:
     """What is set holds for both, unless the second is set otherwise."""
     both = ("compare", "cli_nets:Net", *NET, "--set", "classes=5")

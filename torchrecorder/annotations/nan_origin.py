@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from torchrecorder.annotations.places import call_in_words, op_in_words
@@ -179,7 +180,8 @@ def first_not_finite(recording: RecordedRun) -> NotFinite | None:
         UnknownAnnotation: The run was recorded without statistics.
     """
     if not recording.statistics and recording.values:
-        raise UnknownAnnotation(unmeasured(recording, NOT_FINITE))
+        of_tensors = replace(NOT_FINITE, needs=("stats",))
+        raise UnknownAnnotation(unmeasured(recording, of_tensors))
     found = next(first_bad(recording), None)
     return NotFinite(*found, _in_words(recording, found)) if found is not None else None
 

@@ -52,8 +52,8 @@ def _how(needs: tuple[str, ...]) -> str:
     return ", and ".join([f"record(..., {flags}){grad} measures it", *reasons])
 
 
-def by_name(name: str | Annotation) -> Annotation:
-    """The annotation of this name, or given itself.
+def by_name(name: str | Annotation, others: Iterable[str] = ()) -> Annotation:
+    """The annotation of this name, or given itself; *others* are valid in the same place.
 
     Raises:
         UnknownAnnotation: No annotation has this name; the message lists the known ones.
@@ -68,4 +68,5 @@ def by_name(name: str | Annotation) -> Annotation:
         raise UnknownAnnotation(
             f"{problem}: record(..., {name}=True) measures {', '.join(measured_so)}"
         )
-    raise UnknownAnnotation(f"{problem}{guess(name, known) or '.'} Known: {', '.join(known)}")
+    valid = [*others, *known]
+    raise UnknownAnnotation(f"{problem}{guess(name, valid) or '.'} Known: {', '.join(valid)}")

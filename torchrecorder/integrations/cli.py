@@ -72,12 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as error:  # of the user's code, because parsing is done
         failed = ModelFailed("the code of the model", error)
         failed.__cause__ = error
-        return _say(failed, options.traceback, FAILED)
+        return _say(failed, options.traceback, _failed(options))
     except (ModelFailed, LayoutFailed) as error:
-        has_codes = getattr(options, "exit_code", False)  # 1 has another meaning there
-        return _say(error, options.traceback, MISUSED if has_codes else FAILED)
+        return _say(error, options.traceback, _failed(options))
     except (TorchRecorderError, OSError) as error:
         return _say(error, options.traceback, MISUSED)
+
+
+def _failed(options: argparse.Namespace) -> int:
+    """The exit code if the model or the layout failed: with ``--exit-code``, 1 has a meaning."""
+    return MISUSED if getattr(options, "exit_code", False) else FAILED
 
 
 @contextlib.contextmanager

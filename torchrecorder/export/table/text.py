@@ -53,7 +53,7 @@ def numbers_in(columns: Sequence[Union[str, Annotation]]) -> list[Annotation]:
         UnknownAnnotation: A column is unknown.
     """
     chosen = (COMPILED if column == GRAPHS else column for column in columns)
-    return [by_name(item) for item in chosen if item not in TENSORS]
+    return [by_name(item, TENSORS) for item in chosen if item not in TENSORS]
 
 
 WIDEST = 48
@@ -151,7 +151,7 @@ class _Filler:
                 graphs = (self._members(row) for row in self.listed)
                 yield Column("Graphs", [graphs_among(self.recording, graph) for graph in graphs])
             else:
-                yield self._numbers(item)
+                yield self._numbers(by_name(item, TENSORS))
 
     def _range(self, row: TableRow, tensors: Callable[[TableRow], Sequence[ValueId]]) -> str:
         """The tensors of a row, and those of its last sibling."""
@@ -164,7 +164,7 @@ class _Filler:
         more = f" +{len(values) - 2}" if len(values) > 2 else ""
         return labels.shorten(", ".join(shown), WIDEST) + more
 
-    def _numbers(self, which: Union[str, Annotation]) -> Column:
+    def _numbers(self, which: Annotation) -> Column:
         numbers = numbers_of(self.recording, which)
         stored = numbers.annotation in OWNED
         cells = []
