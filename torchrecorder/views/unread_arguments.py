@@ -15,23 +15,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from torchrecorder.events import NO_STORAGE, OpId, ValueId
+from torchrecorder.graph.memory_access import read_for_form, replaced
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import BoxKind, View
-
-FORM_OF_FIRST = frozenset(
-    """
-    empty_like full_like ones_like rand_like randint_like randn_like zeros_like
-    new_empty new_empty_strided new_full new_ones new_tensor new_zeros
-    """.split()
-)
-"""Functions that only read the form of their first argument."""
-
-FORM_OF_OTHER = frozenset(("expand_as", "reshape_as", "type_as", "view_as"))
-"""Functions that only read the form of the argument ``other``."""
-
-OUT = "out"
-"""The argument of functions that write their result into it; its parts are ``out.0`` and so on."""
 
 
 class Overwritten(NamedTuple):
@@ -71,12 +58,8 @@ def _read_for_their_form(recording: RecordedRun) -> frozenset[tuple[OpId, str]]:
     they would be unused without their arrow."""
     found: dict[ValueId, list[tuple[OpId, str]]] = {}
     for op in recording.ops.values():
-        if op.name in FORM_OF_FIRST and op.inputs and op.qualname.startswith("torch."):
-            found.setdefault(op.inputs[0].value, []).append((op.id, op.inputs[0].name))
-        elif op.name in FORM_OF_OTHER and op.qualname.startswith("torch."):
-            for name, value in op.inputs:
-                if name == "other":
-                    found.setdefault(value, []).append((op.id, name))
+        for name, value in read_for_form(op):
+            found.setdefault(value, []).append((op.id, name))
     given = {slot.value for slot in recording.outputs}
     return frozenset(
         argument for value, arguments in found.items() for argument in arguments
@@ -129,9 +112,8 @@ def _replaced(recording: RecordedRun, op: Op, whole: dict[int, int]) -> Iterator
     written = {values[value].storage for value in op.writes} - {NO_STORAGE}
     found = [
         slot.name
-        for slot in op.inputs
-        if (slot.name.partition(".")[0] == OUT or (op.name, slot.name) == ("copy_", "self"))
-        and values[slot.value].storage in written
+        for slot in replaced(op)
+        if values[slot.value].storage in written
         and values[slot.value].bytes == whole[values[slot.value].storage]
         and slot.value not in recording.stored
     ]

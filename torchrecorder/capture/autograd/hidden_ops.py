@@ -17,10 +17,10 @@ from torch.autograd.function import BackwardCFunction
 
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
 from torchrecorder.capture.autograd.thread_nodes import Walk
-from torchrecorder.capture.modes.op_schema import LEAVES_UNSET
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ScopeLeft, Slot, ValueId
+from torchrecorder.graph.memory_access import LEAVES_UNSET
 from torchrecorder.graph.nodes import Op, Scope, Value
 
 _MEMORY = LEAVES_UNSET - {"resize_", "resize_as_"} | {"new_zeros", "zeros", "zeros_like"}

@@ -15,6 +15,7 @@ from torchrecorder.capture.internals.access import HigherOrderOperator, OpOverlo
 from torchrecorder.capture.modes.composed import COMPOSED
 from torchrecorder.capture.modes.overloads import Overloads, documented, overloads_of, positional
 from torchrecorder.capture.modes.python_functions import cells, positional_parameters
+from torchrecorder.graph.memory_access import LEAVES_UNSET
 
 STATISTICS = dict.fromkeys(
     ("batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm"),
@@ -116,12 +117,6 @@ _IGNORED = frozenset(
     "_record_function_enter _record_function_enter_new _record_function_exit".split()
 )
 """Functions that read metadata of a tensor, or configure autograd; they are no ops."""
-
-LEAVES_UNSET = frozenset(
-    "empty empty_like new_empty empty_strided new_empty_strided empty_permuted empty_quantized "
-    "resize_ resize_as_".split()
-)
-"""Functions that return uninitialized memory."""
 
 _UNSPECIFIC = frozenset("forward backward fwd bwd apply call run step update".split())
 """Names of custom operators that need their namespace."""
