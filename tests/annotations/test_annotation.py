@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from tests.figures import linear, network
 from tests.random_recordings import recordings
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_seconds
-from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.annotation import Annotation, Ratio
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.memory import OUTPUT_BYTES
@@ -50,6 +51,13 @@ def test_merge_over_members() -> None:
     assert numbers.text(["o0", "v3"]) == "5"
     assert numbers.text(["o2"]) == ""
     assert numbers.total() == 7.5
+
+
+def test_a_ratio_keeps_its_parts() -> None:
+    """Also through pickle, as rows of a table do."""
+    ratio = pickle.loads(pickle.dumps(Ratio(6, 4)))
+    assert (ratio, ratio.above, ratio.below) == (1.5, 6, 4)
+    assert Ratio.of_sums([ratio, Ratio(2, 0)]) == 2
 
 
 def test_a_number_of_a_call_is_that_of_its_module() -> None:

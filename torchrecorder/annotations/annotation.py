@@ -43,6 +43,29 @@ NUMBERS = Check(
 """Checks only the first number, because there may be a hundred thousand."""
 
 
+class Ratio(float):
+    """A number that is a ratio, such as operations per byte; it is infinite if *below* is 0.
+
+    Attributes:
+        above: What is divided.
+        below: What it is divided by.
+    """
+
+    above: float
+    below: float
+
+    def __new__(cls, above: float, below: float = 1) -> Ratio:
+        found = super().__new__(cls, above / below if below else math.inf)
+        found.above, found.below = above, below
+        return found
+
+    @staticmethod
+    def of_sums(numbers: Iterable[float]) -> Ratio:
+        """A `merge` for ratios: the sum of *above*, divided by the sum of *below*."""
+        ratios = [number for number in numbers if isinstance(number, Ratio)]
+        return Ratio(sum(one.above for one in ratios), sum(one.below for one in ratios))
+
+
 @dataclass(frozen=True)
 class Annotation:
     """A number per op, value, grad node or scope.
@@ -53,9 +76,9 @@ class Annotation:
         unit: The unit of its numbers; empty for plain counts.
         compute: Returns the numbers of a recording, by node id. Nodes without a number are left
             out.
-        merge: Combines several numbers, for closed boxes and for tables: ``sum``, ``max``; it may
-            return None. The attribute is None if numbers cannot be combined, such as ratios: then a
-            module has the number of its output.
+        merge: Combines several numbers, for closed boxes and for tables: ``sum``, ``max``,
+            `Ratio.of_sums`; it may return None. The attribute is None if numbers cannot be
+            combined, such as means: then a module has the number of its output.
         show: Formats one number as short text.
         logarithmic: Whether colors use a logarithmic scale.
         needs: Flags of `record` without which it is not measured, ``("flops",)``; or one of
