@@ -94,7 +94,7 @@ def test_totals_are_of_numbers_that_both_have_and_that_add_up() -> None:
         assert {total.name for total in compare(one, other).totals} == names
         assert {total.name for total in compare(other, one).totals} == names
         both = {total.name for total in compare(other, other).totals} - names
-        assert both == ({"flops"} if quantity == "flops" else set())
+        assert both == ({"flops", "intensity"} if quantity == "flops" else set())
     found = compare(activations(0.5), activations(0.9), numbers="activation_mean")
     assert measured_changes(found) and "activation_mean" not in found.json()["totals"]
 

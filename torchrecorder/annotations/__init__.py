@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.communication import COMMUNICATION
 from torchrecorder.annotations.compiled import COMPILATION
+from torchrecorder.annotations.intensity import INTENSITY
 from torchrecorder.annotations.memory import GRADIENT_BYTES, OUTPUT_BYTES, PEAK_BYTES, SAVED_BYTES
 from torchrecorder.annotations.parameters import STORED_NUMBERS
 from torchrecorder.annotations.timing import FLOPS, PROFILE, TIMING
@@ -19,6 +20,7 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     PEAK_BYTES,
     *COMMUNICATION,
     *FLOPS,
+    INTENSITY,
     *STATISTICS,
     *COMPILATION,
     *PROFILE,

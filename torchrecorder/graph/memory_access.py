@@ -24,6 +24,15 @@ LEAVES_UNSET = frozenset(
 )
 """Functions that return uninitialized memory."""
 
+PART_READ = {"embedding": 1, "gather": 0, "getitem": 0, "index_select": 0, "take_along_dim": 0}
+"""Functions that look up elements, with the position of the argument that has them: they read as
+many as they return."""
+
+PART_WRITTEN = {
+    "index_copy_": "source", "index_put_": "values", "scatter_": "src", "setitem": "value",
+}
+"""Functions that write to a part of their first argument, with the argument that they write."""
+
 _OUT = "out"
 """The argument of functions that write their result into it; its parts are ``out.0`` and so on."""
 
@@ -43,3 +52,10 @@ def replaced(op: Op) -> Iterator[Slot]:
     for slot in op.inputs:
         if slot.name.partition(".")[0] == _OUT or (op.name, slot.name) == ("copy_", "self"):
             yield slot
+
+
+def contents_read(op: Op) -> Iterator[Slot]:
+    """The arguments whose contents *op* reads, at least in part."""
+    unread = {*read_for_form(op), *replaced(op)}
+    slots = op.inputs[1:] if op.name in PART_WRITTEN else op.inputs
+    return (slot for slot in slots if slot not in unread)
