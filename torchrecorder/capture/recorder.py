@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from torchrecorder.capture.compiled.second_run import SecondRun
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
 from torchrecorder.capture.inputs import SEVERAL, check_model, module_of, name_of
-from torchrecorder.capture.instruments import main_instruments
+from torchrecorder.capture.instruments import Instruments, main_instruments
 from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
 from torchrecorder.capture.internals.compiler import tracks_kernels
 from torchrecorder.capture.modes.python_functions import has_own_call, runs_hooks
@@ -30,13 +29,15 @@ from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Probes
 from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.running_modules import RunningModules
+from torchrecorder.capture.run_warnings import warn_of_losses, warn_of_others
 from torchrecorder.capture.scope import Choice
+from torchrecorder.capture.state.interrupts import interrupts_held
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
 from torchrecorder.checks import (
-    FLAG, TEXT, above_0, check_one, limits_places, plural, suggests_names, warn,
+    FLAG, TEXT, above_0, check_one, limits_places, suggests_names, warn,
 )  # fmt: skip
-from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
-from torchrecorder.events import Lost, StillHeld
+from torchrecorder.errors import InvalidArgument, RecorderInUse
+from torchrecorder.events import StillHeld
 from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
@@ -44,11 +45,6 @@ from torchrecorder.trace.slices import profiled
 
 if TYPE_CHECKING:
     from torchrecorder.capture.run_file import RunFile
-
-_OTHER_THREAD = (
-    "the with block of a recorder ended in another thread than it began in: that thread keeps its "
-    "function mode, which does nothing from now on but takes time"
-)
 
 _ELSEWHERE = (
     "; it records what its block runs, also a backward pass. Options of how a model is run go into "
@@ -176,10 +172,16 @@ class Recorder:
         if self._used:
             raise RecorderInUse("this recorder was used before; make a new one for each run")
         self._used = True
-        with DisableTorchFunction():  # other function modes must not see calls of the recorder
-            self._set_up()
-        with self._tape.survives_errors("names"):
-            self._instruments.modules.names.enter(get_frame(1))
+        try:
+            # other function modes must not see calls of the recorder
+            with interrupts_held(), DisableTorchFunction():
+                self._set_up()
+            with self._tape.survives_errors("names"):
+                self._instruments.modules.names.enter(get_frame(1))
+        except BaseException:
+            with self._file_ending():
+                self._remove_instruments()
+            raise
         return self
 
     def _set_up(self) -> None:
@@ -227,27 +229,38 @@ class Recorder:
         if self._running is None:
             state = "has ended" if self._used else "was never entered"
             raise RecorderInUse(f"the with block of this recorder {state}")
-        with contextlib.nullcontext() if self._file is None else self._file.ending():
-            self._end(error)
+        try:
+            with self._file_ending():
+                self._end(error)
+        finally:  # also if the user interrupts it
+            self._clear()
+
+    def _file_ending(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._file is None else self._file.ending()
 
     def _end(self, error: BaseException | None) -> None:
-        self._tape.pause()
-        self._tape.ignores_calls = True  # running calls still run the hooks that they began with
-        with self._tape.survives_errors("end"):
-            assert self._exit is not None
-            self._exit.close()
+        tape, instruments = self._tape, self._instruments
+        tape.pause()
+        tape.ignores_calls = True  # running calls still run the hooks that they began with
+        self._remove_instruments()
         if self._second is not None and error is None:
-            known = {key: entry.module for key, entry in self._instruments.registry.entries.items()}
-            self._second.run(self._tape, self._instruments.regions.sources, known)
+            known = {key: entry.module for key, entry in instruments.registry.entries.items()}
+            self._second.run(tape, instruments.regions.sources, known)
         with DisableTorchFunction():
             self._finish(error)
+        self._clear()
         if self._file is not None and self._events is not None:
             self._file.write(self._built(self._events))
+        self._report(error, tape, instruments)
+
+    def _remove_instruments(self) -> None:
+        if self._exit is not None:
+            with interrupts_held(), self._tape.survives_errors("end"):
+                self._exit.close()
 
     def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
         self._instruments.finish(functools.partial(self._leave, error))
-        eager = self._instruments.regions.sources.eager.notes()
         unrecorded = self._instruments.modules.others.notes()
         tape.notes.extend([*unrecorded, *([OTHER_TASKS] if tape.task.others_ran else [])])
         self._kept = self._instruments.started.kept()
@@ -255,7 +268,6 @@ class Recorder:
         if sent is not None:
             with tape.survives_errors("end"):
                 rank = sent.rank()
-        self._running = None
         if error is None:
             with tape.survives_errors("values"):
                 tape.write(StillHeld(self._instruments.modules.names.living()))
@@ -272,28 +284,30 @@ class Recorder:
                 ),
             )
         )
-        self._events = tuple(tape.events)
-        tape.events.clear()  # reference cycles of the instruments would keep them alive
-        tape.task.end()
-        if not tape.records(threading.get_ident()):
-            warn(_OTHER_THREAD)
         self._live = LiveModules(self._instruments.registry.references())
+        self._events = tuple(tape.events)
+
+    def _clear(self) -> None:
+        """Drop the instruments, and with them the references to tensors and modules."""
+        if self._exit is None:
+            return
+        self._remove_instruments()
+        self._running = self._exit = None
+        self._tape.events.clear()  # reference cycles of the instruments would keep them alive
+        self._tape.task.end()
         self._instruments.clear()
-        del self._tape, self._instruments, self._exit, self._second
+        del self._tape, self._instruments, self._second
+
+    def _report(self, error: BaseException | None, tape: Tape, instruments: Instruments) -> None:
+        """Add notes to *error*, and warn about what was not recorded."""
+        assert self._events is not None
         if error is not None:
             with tape.survives_errors("end"):
                 explain(error, self._built(self._events))
-        if error is None:
+        else:
             self._probes.warn_unmatched(self._events)
-            for note in () if self._runs_model else eager:
-                warn(note, Notice)
-            if unrecorded and not tape.index:
-                warn(
-                    f"nothing was recorded in the thread of the recorder; {unrecorded[0]}. "
-                    "threads=True records threads that the block starts"
-                )
-        if tape.lost:
-            _warn_lost(tape.lost, self._events)
+            warn_of_others(tape, instruments, runs_model=self._runs_model)
+        warn_of_losses(tape, self._events)
 
     def _leave(self, error: BaseException | None) -> None:
         """Close all open scopes; if *error* ended the run, record where it was raised."""
@@ -384,13 +398,3 @@ def _grad_mode() -> str:
     if torch.is_inference_mode_enabled():
         return "inference_mode"
     return "grad" if torch.is_grad_enabled() else "no_grad"
-
-
-def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
-    first = next((event for event in events if isinstance(event, Lost)), None)
-    example = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
-    warn(
-        f"torchrecorder could not record {plural(count, 'fact')} of this run{example}. "
-        "The run itself is not affected.",
-        Notice,
-    )

@@ -63,6 +63,7 @@ class RunFile:
         self.patience = patience
         self._ended = False
         self._process = os.getpid()
+        self._thread: threading.Thread | None = None
 
     def start(self, progress: Callable[[], object], unfinished: Callable[[str], Recording]) -> None:
         """Begin to watch the run.
@@ -90,7 +91,8 @@ class RunFile:
 
         A signal that arrives in it is passed on at its end.
         """
-        if os.getpid() != self._process:  # a forked process has neither the thread nor the signal
+        # a forked process has neither the thread nor the signal
+        if self._thread is None or os.getpid() != self._process:
             yield
             return
         self._ended = True

@@ -32,6 +32,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.module_tree import parameters_in
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.state.force_eager import ForceEager
+from torchrecorder.capture.state.interrupts import interrupts_held
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.recording import Recording
 
@@ -133,6 +134,7 @@ class DeferredRecorder:
         if module is self.model and threading.get_ident() == self._thread:
             self._inside = False
 
+    @interrupts_held()
     def _begin(self, module: Module) -> None:
         """Start recording, with the recorder's modes below most modes of the program."""
         self.model = module
@@ -170,6 +172,7 @@ class DeferredRecorder:
         except Exception as error:
             self._record_error(error)
 
+    @interrupts_held()
     def _resume(self) -> None:
         """Continue to record operations after `_pause`."""
         if self._paused:
@@ -193,6 +196,7 @@ class DeferredRecorder:
         if any(id(item) in ours for item in parameters_of(optimizer)):
             self._pause()
 
+    @interrupts_held()
     def _pause(self) -> None:
         """Record no operations until `_resume`."""
         if not self._paused:

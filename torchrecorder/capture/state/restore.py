@@ -23,6 +23,7 @@ from torchrecorder.capture.internals.access import (
     without_dispatch_modes,
 )
 from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of
+from torchrecorder.capture.state.interrupts import interrupts_held
 from torchrecorder.capture.tensors.describe import UNVERSIONED, shape_of, version_of
 from torchrecorder.events import new_tuple
 
@@ -60,7 +61,7 @@ def restored(model: Any) -> Iterator[None]:
         try:
             yield
         finally:
-            with without_modes():
+            with interrupts_held(), without_modes():
                 stack.close()
 
 
