@@ -16,7 +16,7 @@ from torch.nn import Module
 from torchrecorder.capture.exported import advice
 from torchrecorder.capture.internals.access import compiled_from
 from torchrecorder.capture.module_tree import parameters_in
-from torchrecorder.capture.tensors.describe import fields_of, tensors_in
+from torchrecorder.capture.tensors.describe import fields_of, is_tensor, tensors_in
 from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 
@@ -249,7 +249,7 @@ def _with_new_leaves(given: Arguments, chosen: Callable[[Tensor], bool]) -> Argu
 
 def _swap(value: Any, swapped: dict[int, Tensor]) -> Any:
     """*value* with tensors replaced by ``id()``; containers are copied if they have one of them."""
-    if isinstance(value, Tensor):
+    if is_tensor(value):
         return swapped.get(id(value), value)
     parts: dict[Any, Any]
     if isinstance(value, (tuple, list)):

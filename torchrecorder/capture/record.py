@@ -24,7 +24,7 @@ from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.scope import Choice
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
-from torchrecorder.capture.tensors.describe import tensors_in
+from torchrecorder.capture.tensors.describe import is_tensor, tensors_in
 from torchrecorder.checks import (
     FLAG, Check, suggests_names, check_one, inputs_together, warn, whole_number,
 )
@@ -306,7 +306,7 @@ def _with_fake_inputs(
     mode = FakeTensorMode(allow_non_fake_inputs=True)
 
     def fake(value: Any) -> Any:
-        return mode.from_tensor(value, static_shapes=True) if isinstance(value, Tensor) else value
+        return mode.from_tensor(value, static_shapes=True) if is_tensor(value) else value
 
     positional, named = pytree.tree_map(fake, (args, kwargs))
     stack.enter_context(mode)

@@ -29,6 +29,7 @@ from torchrecorder.capture.internals.engine import (
 )
 from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.state.shared_patch import SharedPatch
+from torchrecorder.capture.tensors.describe import is_a, is_tensor
 from torchrecorder.events import GradNodeMade
 
 
@@ -140,12 +141,12 @@ def _gradients(hook: FrameType, *, after_node: bool) -> list[Tensor] | None:
     given: list[Any] = [held.get(name) for name in names] + [*held.get(rest or "", ())]
     if any(type(item).__name__ == BUCKET for item in given):
         return None  # a communication hook of DistributedDataParallel, part of the pass
-    given = [item for item in given if isinstance(item, (Tensor, tuple, list))]
-    tuples = [*itertools.takewhile(lambda item: not isinstance(item, Tensor), given)]
+    given = [item for item in given if is_a(item, (Tensor, tuple, list))]
+    tuples = [*itertools.takewhile(lambda item: not is_tensor(item), given)]
     if after_node and len(tuples) < 2:
         return None
     found = given[:1] if not tuples else itertools.chain(*tuples)
-    return [item for item in found if isinstance(item, Tensor) and not item.requires_grad]
+    return [item for item in found if is_tensor(item) and not item.requires_grad]
 
 
 def _engine(*args: Any, **kwargs: Any) -> Any:

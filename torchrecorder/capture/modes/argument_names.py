@@ -21,7 +21,7 @@ from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import caller_of_function
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.tensors.argument_objects import Named
-from torchrecorder.capture.tensors.describe import innermost
+from torchrecorder.capture.tensors.describe import innermost, is_tensor
 from torchrecorder.capture.tensors.entries import EarlyReads
 
 _METHOD = "torch.Tensor."
@@ -89,7 +89,7 @@ class ArgumentNames:
         called = self._in_call(frame, [name.rpartition(".")[2] for name, _ in named], number)
         found = zip(map(_dotted, called), named)
         return [(name or own, value) for name, (own, value) in found
-                if name or not isinstance(value, Tensor)]
+                if name or not is_tensor(value)]
 
     def _in_call(
         self, frame: FrameType | None, names: list[str], number: int | None
@@ -147,7 +147,7 @@ def _places(called: CallInSource) -> dict[int, Argument]:
 
 def _add(places: dict[int, Argument], value: object, place: Argument) -> None:
     """Add the *place* of *value*, and of what a transformation such as ``vmap`` passes it for."""
-    if isinstance(value, Tensor):
+    if is_tensor(value):
         places.setdefault(id(value), place)
         places.setdefault(id(innermost(value)), place)
 
@@ -218,7 +218,7 @@ def _of_operator(node: ast.AST, place: Argument, called: CallInSource) -> ast.AS
             return node
     if len(called.args) != len(operands):  # ``array * x`` converts x
         return None
-    if not all(isinstance(item, Tensor) for item in called.args):  # the operator may be reflected
+    if not all(is_tensor(item) for item in called.args):  # the operator may be reflected
         named = [operand for operand in operands if _dotted(operand)]
         return named.pop() if len(named) == 1 else None
     return dict(enumerate(operands)).get(place.position)

@@ -33,7 +33,7 @@ from torchrecorder.capture.modes.leaf_switches import LeafSwitches
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import has_function_objects, tensors_in_objects
-from torchrecorder.capture.tensors.describe import innermost, tensors_in
+from torchrecorder.capture.tensors.describe import innermost, is_tensor, tensors_in
 from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
 
@@ -194,7 +194,7 @@ class OpRecorder:
                 self.autograd.end(call.op)
                 made = call.made_gradient(self.values)
                 self._write(call, OpKind.PASS, (made,), (), seconds)
-            elif isinstance(result, Tensor) and call.was_given(self.values.source(result)):
+            elif is_tensor(result) and call.was_given(self.values.source(result)):
                 self.autograd.end(call.op)
                 self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
             if call.outer is not None:
@@ -254,7 +254,7 @@ class OpRecorder:
     def _outputs(self, call: Call, result: Any, writes: dict[int, ValueId]) -> tuple[ValueId, ...]:
         """The new values of the call: of its results, then of written arguments."""
         usual = not (call.wrapped or call.on_objects or call.facts.attribute)
-        if usual and isinstance(result, Tensor) and len(writes) < 2:
+        if usual and is_tensor(result) and len(writes) < 2:
             if self.values.aliases:
                 result = self.values.source(result)
             if writes:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.internals.access import resolve_packet
+from torchrecorder.capture.tensors.describe import is_a, is_tensor, items_of
 
 _ANY = torch.empty(0, device="cpu")
 """Takes the place of tensors, so that no code of their classes runs."""
@@ -24,8 +25,14 @@ _OF_PYTHON = frozenset(("requires_grad",))
 
 _LISTS = list, tuple
 _NUMBERS = frozenset((bool, int, float))
+_NUMBER_OR_TEXT = int, float, complex, str
+_HOME = re.compile(r"(builtins|numpy|torch)\b")
+"""The packages with all classes of objects that operators take."""
 
 _TENSORS = "List[Tensor]"
+
+_OBJECT = object()
+"""Takes the place of objects that no operator takes: the error would contain their text."""
 
 _SIGNATURE = re.compile(r"\s*\w+\(([^)]*)\)")
 
@@ -45,7 +52,7 @@ class Overloads:
         """The names of positional arguments for a call; empty if PyTorch selects no overload, as
         when the sizes of ``x.view(2, 3)`` are no list."""
         first = self.spread
-        if first is not None and not any(isinstance(item, _LISTS) for item in args[first:]):
+        if first is not None and not any(is_a(item, _LISTS) for item in args[first:]):
             names = self._names((*args[:first], [*args[first:]]), kwargs)
             items = (f"{name}.{place}" for name in names[first:] for place in range(len(args)))
             return (*names[:first], *items)[: len(args)]
@@ -54,7 +61,7 @@ class Overloads:
     def _names(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
         key: tuple[Any, ...] = *map(type, args), *kwargs, *map(type, kwargs.values())
         known = self._known.get(key)
-        if known is None and any(isinstance(item, _LISTS) for item in (*args, *kwargs.values())):
+        if known is None and any(is_a(item, _LISTS) for item in (*args, *kwargs.values())):
             key = *map(_kind, args), *kwargs, *map(_kind, kwargs.values())
             known = self._known.get(key)
         if known is None:
@@ -66,7 +73,7 @@ class Overloads:
     def _resolved(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[str, ...]:
         try:
             found = resolve_packet(self.operator, *args, **kwargs)
-        except (RuntimeError, TypeError):  # none, or an argument that no operator takes
+        except Exception:  # none, or an argument that no operator takes
             return ()
         schema = self.schemas.get(found if found != "default" else "")
         return () if schema is None or _takes_int_for_another(schema, args) else positional(schema)
@@ -114,14 +121,19 @@ def documented(func: Callable[..., Any]) -> tuple[str, ...]:
 
 def _kind(given: Any) -> Any:
     """What decides between overloads: the class of an argument, and of the items of a list."""
-    if isinstance(given, _LISTS):
-        kinds = dict.fromkeys(map(type, given))
-        return list, *(kinds if _NUMBERS.issuperset(kinds) else dict.fromkeys(map(_kind, given)))
-    return Tensor if isinstance(given, Tensor) else type(given)
+    if is_a(given, _LISTS):
+        kinds = dict.fromkeys(map(type, items_of(given)))
+        if not _NUMBERS.issuperset(kinds):
+            kinds = dict.fromkeys(map(_kind, items_of(given)))
+        return list, *kinds
+    return Tensor if is_tensor(given) else type(given)
 
 
 def _stand_in(given: Any) -> Any:
-    """*given* with another tensor in the place of each of its tensors."""
-    if isinstance(given, _LISTS):
-        return [_stand_in(item) for item in given]
-    return _ANY if isinstance(given, Tensor) else given
+    """*given* with another tensor, or object, in the place of each that has code of the user."""
+    if is_a(given, _LISTS):
+        return [_stand_in(item) for item in items_of(given)]
+    if is_tensor(given):
+        return _ANY
+    is_known = is_a(given, _NUMBER_OR_TEXT) or _HOME.match(type(given).__module__)
+    return given if is_known else _OBJECT

@@ -8,7 +8,6 @@ last bits of gradients. The outermost module returns the user's tensor too.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
@@ -18,7 +17,9 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.state.restore import without_modes
-from torchrecorder.capture.tensors.describe import is_leaf, fields_of, grad_fn_of, tensors_in
+from torchrecorder.capture.tensors.describe import (
+    fields_of, grad_fn_of, is_a, is_leaf, is_tensor, items_of, tensors_in,
+)  # fmt: skip
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 
 
@@ -74,10 +75,10 @@ def holds_alias(values: TensorTable, args: tuple[Any, ...], kwargs: dict[str, An
     """Whether the arguments of a call contain an alias."""
     aliases = values.aliases
     for argument in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(argument, Tensor):
+        if is_tensor(argument):
             if id(argument) in aliases:
                 return True
-        elif isinstance(argument, (tuple, list)):
+        elif is_a(argument, (tuple, list)):
             if not aliases.isdisjoint([id(tensor) for _, tensor in tensors_in(argument)]):
                 return True
     return False
@@ -98,7 +99,7 @@ def run_on_originals(
         )
     result = func(*own, **own_kwargs)
     with values.tape.survives_errors("aliases"):
-        if isinstance(result, Tensor):
+        if is_tensor(result):
             for _, tensor in tensors_in((args, kwargs)):
                 if values.source(tensor) is result:
                     return tensor
@@ -107,37 +108,37 @@ def run_on_originals(
 
 def _own(values: TensorTable, value: Any) -> Any:
     """*value* with the user's tensors instead of aliases."""
-    if isinstance(value, list):
-        return list(_own(values, tuple(value)))
+    if is_a(value, list):
+        return list(_own(values, tuple(items_of(value))))
     own = _exchange(value, values.original)
     return value if own is None else own
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
     """The keys and items of a container; none for other objects."""
-    if isinstance(value, list):
-        return list(enumerate(value))
-    if isinstance(value, dict):
+    if is_a(value, list):
+        return list(enumerate(items_of(value)))
+    if is_a(value, dict):
         return list(dict.items(value))
-    if isinstance(value, tuple):
-        return [(None, item) for item in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if is_a(value, tuple):
+        return [(None, item) for item in items_of(value)]
+    if hasattr(type(value), "__dataclass_fields__"):
         return fields_of(value)
     return []
 
 
 def _put(value: Any, key: Any, new: Any) -> None:
-    if isinstance(value, (list, dict)):
+    if is_a(value, (list, dict)):
         value[key] = new
-    elif not isinstance(value, tuple):  # a tuple is replaced in its container
+    elif not is_a(value, tuple):  # a tuple is replaced in its container
         object.__setattr__(value, key, new)
 
 
 def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | None:
     """*output*, a tensor or nested tuple, with tensors replaced by *other*; None if none was."""
-    if isinstance(output, Tensor):
+    if is_tensor(output):
         return other(output)
-    if not isinstance(output, tuple):
+    if not is_a(output, tuple):
         return None
     exchanged = [_exchange(item, other) for item in output]
     if all(item is None for item in exchanged):

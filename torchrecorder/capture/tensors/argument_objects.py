@@ -26,6 +26,7 @@ from torchrecorder.capture.modes.python_functions import (
     cells, global_variables, positional_parameters, unwrapped,
 )
 from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of
+from torchrecorder.capture.tensors.describe import is_a, is_tensor, items_of
 from torchrecorder.events import Role
 from torchrecorder.graph.recording import RecordedRun
 
@@ -64,7 +65,7 @@ class ObjectPlaces:
     def __init__(
         self, arguments: Named, variables: Named | None = None, deepest: int = MAX_VARIABLE_DEPTH
     ) -> None:
-        arguments = [item for item in arguments if not _is_a(item[1], Tensor)]
+        arguments = [item for item in arguments if not is_a(item[1], Tensor)]
         self._waiting = [(arguments, MAX_DEPTH), (variables or [], deepest)]
         self._models: list[tuple[str, weakref.ref[Module]]] = []
         self._found: dict[int, tuple[weakref.ref[Any], Role, str]] = {}
@@ -99,7 +100,7 @@ class ObjectPlaces:
                 self._add(module, Role.CONSTANT, path)
                 for role, held in tensor_dicts_of(module):
                     for key, value in held.items():
-                        if isinstance(value, Tensor):
+                        if is_tensor(value):
                             self._add(value, role, f"{path}.{key}" if path else key)
         self._models = []
 
@@ -115,7 +116,7 @@ def tensors_in_objects(
     return [
         (name, found)
         for name, found in places_in(arguments, MAX_DEPTH)
-        if isinstance(found, Tensor) and id(found) not in without
+        if is_tensor(found) and id(found) not in without
     ]
 
 
@@ -123,10 +124,10 @@ def has_function_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether an argument other than a tensor has ``__torch_function__``."""
     values = [*args, *kwargs.values()]
     for value in args:
-        if isinstance(value, (tuple, list)):
-            values.extend(value)
+        if is_a(value, (tuple, list)):
+            values.extend(items_of(value))
     return any(
-        not isinstance(value, Tensor) and hasattr(type(value), "__torch_function__")
+        not is_tensor(value) and hasattr(type(value), "__torch_function__")
         for value in values
     )
 
@@ -164,7 +165,7 @@ def places_in(
         if limit.left <= 0:
             break
         limit.left -= 1
-        if _is_a(found, (Tensor, Module)):
+        if is_a(found, (Tensor, Module)):
             yield name, found
         elif depth < deepest and len(queue) < _MAX_PLACES and id(found) not in seen:
             seen.add(id(found))
@@ -176,26 +177,20 @@ def places_in(
         queue[place] = ("", None, 0)
 
 
-def _is_a(found: Any, classes: Any) -> bool:
-    """``isinstance`` without code of the user, such as a ``__class__`` property of a proxy."""
-    return issubclass(type(found), classes)
-
-
 def _parts(found: Any) -> Iterable[tuple[str, Any]]:
     """The items of a container or the attributes of an object, without code of its class."""
-    if _is_a(found, _CLOSED):
+    if is_a(found, _CLOSED):
         return ()
-    if _is_a(found, dict):
+    if is_a(found, dict):
         return ((_key(key), value) for key, value in dict.items(found))
-    if _is_a(found, (tuple, list)):
-        values = tuple.__iter__(found) if _is_a(found, tuple) else list.__iter__(found)
-        return zip(_fields(found) or map(str, itertools.count()), values)
+    if is_a(found, (tuple, list)):
+        return zip(_fields(found) or map(str, itertools.count()), items_of(found))
     return attributes(found)
 
 
 def _fields(found: Any) -> tuple[str, ...]:
     """The field names of a named tuple; empty for other sequences."""
-    fields = getattr(type(found), "_fields", ()) if _is_a(found, tuple) else ()
+    fields = getattr(type(found), "_fields", ()) if is_a(found, tuple) else ()
     if not fields or type(fields) is not tuple or len(fields) != tuple.__len__(found):
         return ()
     return tuple(map(str, fields))
@@ -209,7 +204,7 @@ def attributes(found: Any) -> Named:
 def _attributes(found: Any) -> list[tuple[str, Any]]:
     try:
         held = object.__getattribute__(found, "__dict__")
-    except AttributeError:
+    except Exception:  # there is none, or a property of the user
         return []
     if type(held) is types.MappingProxyType:  # of a class
         held = dict(held)
@@ -235,7 +230,7 @@ def _key(key: Any) -> str:
 
 def _joined(name: str, key: str, value: Any) -> str:
     """The path of the item *key* of *name*; private attributes, except modules, add nothing."""
-    is_hidden = key.startswith("_") and not _is_a(value, Module)
+    is_hidden = key.startswith("_") and not is_a(value, Module)
     return name if is_hidden else f"{name}.{key}" if name else key
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor
@@ -34,19 +35,30 @@ _NO_PARTS = frozenset((int, float, bool, str, type(None)))
 _ENDS = ("start", "stop", "step")
 
 
+def is_a(value: Any, classes: Any) -> bool:
+    """``isinstance`` without code of the user, and without believing a ``__class__`` property:
+    PyTorch crashes if it is given a proxy or mock for a tensor."""
+    return issubclass(type(value), classes)
+
+
+def is_tensor(value: Any) -> TypeGuard[Tensor]:
+    """Whether *value* is a tensor, and no proxy of one; see `is_a`."""
+    return issubclass(type(value), Tensor)
+
+
 def tensors_in(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
     """Every tensor in nested tuples, lists, dicts, dataclasses and slices, with its dotted path.
 
     Other containers are skipped: reading them could run code of the user.
     """
-    if isinstance(value, Tensor):
+    if is_tensor(value):
         return [(name, value)]
     tensors: list[tuple[str, Tensor]] = []
     stack = [(name, value)]
     seen: set[int] = set()
     while stack:
         name, value = stack.pop()
-        if isinstance(value, Tensor):
+        if is_tensor(value):
             tensors.append((name, value))
         elif type(value) not in _NO_PARTS and id(value) not in seen:
             parts = _parts(value, name)
@@ -58,27 +70,35 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
 
 def _parts(value: Any, name: str) -> list[tuple[str, Any]]:
     prefix = f"{name}." if name else ""
-    if isinstance(value, (tuple, list, dict)):
-        items = dict.values(value) if isinstance(value, dict) else value
-        if _NO_PARTS.issuperset(map(type, items)):
+    if is_a(value, (tuple, list, dict)):
+        if _NO_PARTS.issuperset(map(type, items_of(value))):
             return []
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return [(prefix + field, item) for field, item in zip(value._fields, value)]
-    if isinstance(value, (tuple, list)):
-        return [(f"{prefix}{number}", item) for number, item in enumerate(value)]
-    if isinstance(value, dict):
-        return [(f"{prefix}{key}", item) for key, item in dict.items(value)]
-    if isinstance(value, slice):
+        return [(f"{prefix}{key}", item) for key, item in zip(_keys(value), items_of(value))]
+    if type(value) is slice:
         return [(prefix + end, getattr(value, end)) for end in _ENDS]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if hasattr(type(value), "__dataclass_fields__"):
         return [(prefix + field, item) for field, item in fields_of(value)]
     return []
+
+
+def items_of(value: Any) -> Iterable[Any]:
+    """The items of a tuple, list or dict, without methods of a subclass."""
+    if is_a(value, dict):
+        return dict.values(value)
+    return tuple.__iter__(value) if is_a(value, tuple) else list.__iter__(value)
+
+
+def _keys(value: Any) -> Iterable[Any]:
+    """The keys of a tuple, list or dict: field names, numbers, keys."""
+    if is_a(value, dict):
+        return dict.keys(value)
+    return getattr(type(value), "_fields", None) or itertools.count()
 
 
 def fields_of(value: Any) -> list[tuple[str, Any]]:
     """The fields of a dataclass object, without those that the user's code fails to compute."""
     found = []
-    for field in dataclasses.fields(value):
+    for field in dataclasses.fields(type(value)):
         try:
             found.append((field.name, object.__getattribute__(value, field.name)))
         except Exception:
@@ -109,7 +129,7 @@ def inside(tensor: Any) -> dict[str, Tensor]:
         parts = {name: getattr(tensor, name, None) for name in names}
     except Exception:  # the user's own code
         return {}
-    return {name: part for name, part in parts.items() if isinstance(part, Tensor)}
+    return {name: part for name, part in parts.items() if is_tensor(part)}
 
 
 def trained_inside(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:

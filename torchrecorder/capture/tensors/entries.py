@@ -12,7 +12,7 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.byte_ranges import TensorRanges
-from torchrecorder.capture.tensors.describe import innermost
+from torchrecorder.capture.tensors.describe import innermost, is_tensor
 from torchrecorder.capture.tensors.storage import Storage
 from torchrecorder.events import (
     GRAD_SUFFIX, GradEdge, OpId, ParameterPart, Role, ScopeId, ValueId, names_gradient,
@@ -343,7 +343,7 @@ class EarlyReads:
         The parameters of ``forward`` name the others; all, if the recorder itself calls the model.
         """
         for name, value in called or ():
-            tensor = innermost(value) if isinstance(value, Tensor) else value
+            tensor = innermost(value) if is_tensor(value) else value
             if id(tensor) in self.unnamed:
                 self.name_by_line(tensor, name)
         for tensor in [innermost(tensor) for _, tensor in tensors]:

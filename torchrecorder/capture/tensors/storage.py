@@ -15,7 +15,7 @@ from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, SEES_STOR
 from torchrecorder.capture.internals.processes import is_pending
 from torchrecorder.capture.tensors.byte_ranges import LastWrites, TensorRanges, Write
 from torchrecorder.capture.tensors.describe import (
-    UNVERSIONED, memory_owner, byte_range, version_of,
+    UNVERSIONED, byte_range, is_tensor, memory_owner, version_of,
 )
 from torchrecorder.events import NO_STORAGE, OpId, ValueId, new_tuple
 
@@ -242,7 +242,7 @@ class Storages:
             storage = self.of(tensor)
             if storage.number != NO_STORAGE:
                 self._unify(storage, memory_owner(tensor).untyped_storage())
-        if not isinstance(result, Tensor):
+        if not is_tensor(result):
             return False
         storage = self.of(result)
         return self.of_memory(result, storage) is not storage
