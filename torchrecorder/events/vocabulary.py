@@ -97,7 +97,8 @@ class OpKind(str, Enum):
     HIDDEN = "hidden"
     """Inferred from autograd, or from the inputs and outputs of a scope."""
     PASS = "pass"
-    """Nothing ran: a scope returned one of its inputs unchanged."""
+    """Nothing ran: a scope or function returned or assigned an input unchanged, or the recorder joins
+    the values of several writes. The result is new as a value, not as memory, or there is none."""
 
 
 class Role(str, Enum):
