@@ -37,7 +37,7 @@ a target is one of
   path/to/file.py:name   the same in a file
   run.json, run.json.gz  a saved recording; the model is not needed
 
-exit codes: 0 success, 1 the model raised or could not be drawn, 2 wrong usage
+exit codes: 0 success, 1 the model raised or its layout failed, 2 wrong usage
 """
 
 

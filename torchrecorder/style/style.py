@@ -180,7 +180,7 @@ class Style(Checked):
         above_0("a number of points"), default=10.0, placeholder="POINTS",
     )
     width: str | None = option(
-        "Exact width of the page, such as 85mm. The units are mm, cm, in and pt. The figure is "
+        "Exact width of the page, such as 85mm. The units are mm, cm, in, pt and px. The figure is "
         "made smaller to fit, never larger. From left to right it is cut into rows if its text "
         "would be too small in one.",
         LENGTH, default=None, placeholder="LENGTH",
