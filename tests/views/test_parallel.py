@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from tests.figures import view_of
+from tests.figures import arrows, view_of
 from torchrecorder.events import ValueId
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
@@ -19,7 +19,10 @@ from torchrecorder.views.pipeline import ViewOptions, plan
 from torchrecorder.views.full_view import full_view
 
 
-def steps(*orders: Sequence[int], odd: int | None = None, aside: int | None = None) -> Recording:
+def steps(
+    *orders: Sequence[int], odd: int | None = None, aside: int | None = None,
+    seen: int | None = None,
+) -> Recording:
     """A stack of layers that runs again and again, each time with one more number per layer.
 
     Args:
@@ -27,12 +30,15 @@ def steps(*orders: Sequence[int], odd: int | None = None, aside: int | None = No
             memory it reads.
         odd: A layer of the last step that is not like the others.
         aside: A layer of the last step that reads another input than the others.
+        seen: A layer whose memory the next step also reads before its layers.
     """
     run = Builder("Net")
     h, masks, kept = run.input(), (run.input("mask"), run.input("other")), list[ValueId]()
     for step, order in enumerate([range(len(orders[0])), *orders]):
         last, made = step == len(orders), []
         with run.scope(f"step{step}", "Step"):
+            if kept and seen is not None:
+                h = run.op("place", h, kept[seen])
             for layer, other in enumerate(order):
                 with run.scope(f"layers.{layer}", "Layer"):
                     with run.scope("cache", "Cache"):
@@ -99,6 +105,51 @@ def test_both_rows_fold_or_none_does() -> None:
     assert ("layers.0", 4) not in folds(steps(range(4), aside=2))
     alone = folds(steps(range(4), range(4), odd=1))
     assert ("layers.0", 4) not in alone[1:]
+
+
+@pytest.mark.parametrize("seen, expected", [
+    (0, [("layers.1", 4)]), (2, [("layers.0", 3), ("layers.3", 2)]), (4, [("layers.0", 5)]),
+])
+def test_a_layer_with_another_reader_ends_a_fold_in_every_step(
+    seen: int, expected: list[tuple[str, int]]
+) -> None:
+    """Also in the last step, where all layers are wired alike; no other layer has its arrow."""
+    recording = steps(range(5), seen=seen)
+    assert folds(recording) == expected * 2
+    assert arrows(view_of(recording, depth=9)).count("cat -> place") == 1
+
+
+def test_what_only_the_last_step_reads_ends_a_fold_in_every_step() -> None:
+    """The steps between fold too."""
+    expected = [("layers.0", 2), ("layers.3", 2)]
+    found = folds(steps(range(5), range(5), range(5), aside=2))
+    assert found == [*expected, ("step1", 2), *expected, *expected]
+
+
+def test_rows_that_would_not_fold_are_not_cut() -> None:
+    """Layers that differ in the middle of the last step leave only single layers in all of them."""
+    assert folds(steps(range(3), range(3), aside=1)) == []
+
+
+def skipping(skip: int) -> Recording:
+    """Layers down and up again; one on the way up reads its counterpart, the others an input."""
+    run = Builder("Net")
+    h, other, kept = run.input(), run.input("other"), list[ValueId]()
+    with run.scope("down", "Down"):
+        for layer in range(5):
+            with run.scope(f"layers.{layer}", "Layer"), run.scope("inner", "Inner"):
+                h = run.op("shrink", h)
+            kept.append(h)
+    with run.scope("up", "Up"):
+        for layer in range(5):
+            with run.scope(f"layers.{layer}", "Layer"), run.scope("inner", "Inner"):
+                h = run.op("grow", h, kept[skip] if layer == skip else other)
+    return run.recording()
+
+
+def test_rows_that_fold_alone_are_not_cut() -> None:
+    """One connection does not make two rows one."""
+    assert folds(skipping(3)) == [("layers.0", 4), ("layers.0", 3)]
 
 
 @pytest.mark.parametrize("number", [3, 4])
@@ -169,3 +220,37 @@ def test_layers_whose_buffers_the_next_call_reads_fold(calls: int, between: bool
     view = view_of(recorder.recording, depth=9)
     layers = [cluster for cluster in view.clusters.values() if cluster.names[:1] == ("0",)]
     assert [cluster.count for cluster in layers] == [4] * (calls if between else 1)
+
+
+class Tapped(nn.Module):
+    """Layers that update buffers, and a product of the last result and some of the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Normed() for _ in range(5))
+
+    def forward(self, x: torch.Tensor, taps: Sequence[int]) -> torch.Tensor:
+        seen = []
+        for layer in self.layers:
+            x = layer(x)
+            seen.append(x)
+        for tap in taps:
+            x = x * seen[tap]
+        return x
+
+
+@pytest.mark.parametrize("taps, expected", [
+    ([0], [("layers.1", 4)] * 2),
+    ([1], [("layers.0", 2), ("layers.2", 3)] * 2),
+    ([0, 1, 2, 3], [("layers.0", 5)]),
+])
+def test_layers_with_other_readers_in_one_call(
+    taps: Sequence[int], expected: list[tuple[str, int]]
+) -> None:
+    """A call that can fold alone, because it only reads buffers of the other, is cut where both
+    fold then; if each layer of one call has a reader of its own, the other folds alone."""
+    model, x = Tapped(), torch.ones(2, 4)
+    with torchrecorder.Recorder(model) as recorder:
+        x = model(x, taps).exp()
+        model(x, [])
+    assert folds(recorder.recording) == expected

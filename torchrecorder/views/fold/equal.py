@@ -66,23 +66,29 @@ class Equal:
         clusters = (None, *self.items.view.clusters)
         rows = [row for around in clusters for row in _rows(self.items, around, self.keys)]
         self.connections.parallel.find(rows, self.connections.stored)
-        self.connections.parallel.prune(self._worth_folding)
+        self.connections.parallel.prune(self._folded)
         return bool(self.connections.parallel.pairs)
 
-    def _worth_folding(self, row: Sequence[str]) -> list[tuple[int, int]]:
-        """The start and length of each group of a row that is worth a fold."""
+    def _folded(self, row: Sequence[str]) -> set[int]:
+        """The positions in a row that fold with the one before."""
         own, found = self.own_sources, self._split(row)
-        return [(start, len(group)) for start, group in found if folds(self.items, group, own)]
+        return {
+            place
+            for start, group in found if folds(self.items, group, own)
+            for place in range(start + 1, start + len(group))
+        }
 
     def _split(self, row: Sequence[str]) -> list[tuple[int, tuple[str, ...]]]:
         """The groups in a row, each with its start."""
         found, start = list[tuple[int, tuple[str, ...]]](), 0
-        while start < len(row):
-            end = _chain(self.connections, row, start)
-            if end < len(row):
-                end = max(end, _side_by_side(self.connections, row, start))
-            found.append((start, tuple(row[start:end])))
-            start = end
+        for stop in self.connections.parallel.ends(row):
+            part = row[:stop]
+            while start < stop:
+                end = _chain(self.connections, part, start)
+                if end < stop:
+                    end = max(end, _side_by_side(self.connections, part, start))
+                found.append((start, tuple(row[start:end])))
+                start = end
         return found
 
 
