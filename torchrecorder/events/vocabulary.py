@@ -97,8 +97,8 @@ class OpKind(str, Enum):
     HIDDEN = "hidden"
     """Inferred from autograd, or from the inputs and outputs of a scope."""
     PASS = "pass"
-    """Nothing ran: a scope or function returned or assigned an input unchanged, or the recorder joins
-    the values of several writes. The result is new as a value, not as memory, or there is none."""
+    """Nothing ran: a scope or function returned or assigned an input unchanged, or the recorder
+    joins the values of several writes. There is no result, or it is a new value of old memory."""
 
 
 class Role(str, Enum):
