@@ -7,8 +7,9 @@ the fold. It is then drawn parallel to those of other siblings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import Protocol
 
@@ -37,8 +38,8 @@ class FoldedItems(Protocol):
     def representative(self, item: str) -> str:
         """The representative of *item* after all folds."""
 
-    def instances(self, item: str) -> int:
-        """The number of boxes that a box stands for."""
+    def instances(self, item: str) -> Sequence[str]:
+        """The boxes that a box stands for, in the order of the siblings."""
 
     def around(self, item: str) -> Iterator[str]:
         """*item* and the clusters around it after all folds, innermost first."""
@@ -98,6 +99,7 @@ class _Arrows:
         for number, group in enumerate(tree.groups):
             self.seat.update((item, (number, place)) for place, item in enumerate(group))
         self.drawn: dict[Ends, Arrow] = {}
+        self.tails: dict[Ends, set[str]] = {}
         self.heads: dict[Ends, set[str]] = {}
         self.joined: dict[BoxInput, set[str]] = {}
         self.gates: dict[str, _Gate] = {}
@@ -128,6 +130,7 @@ class _Arrows:
                 if arrow is moved:  # the first sibling's own goes first
                     self.drawn.pop(ends, None)
                 self.drawn.setdefault(ends, moved)
+                self.tails.setdefault(ends, set()).add(arrow.tail)
                 self.heads.setdefault(ends, set()).add(arrow.head)
 
     def _crossed(self, arrow: Arrow) -> int | None:
@@ -193,8 +196,16 @@ class _Arrows:
         tree = self.tree
         if tree.part(arrow.tail) != tree.part(arrow.head):
             return True
+        tails, left = tree.instances(arrow.tail), self.tails[ends]
+        if tails[-1] not in left or arrow.tail not in self._passing and len(left) < len(tails):
+            return True
         there = self.heads[ends] | self.joined.get((arrow.head, arrow.slot), set())
-        return len(there) < tree.instances(arrow.head)
+        return len(there) < len(tree.instances(arrow.head))
+
+    @cached_property
+    def _passing(self) -> Collection[str]:
+        """The boxes of which the next sibling reads a result: only the last one has a way out."""
+        return {tail for gate in self.gates.values() for tail, _ in gate.joins}
 
     def _pass(self, arrow: Arrow) -> None:
         """Register an arrow at each gate that it crosses."""

@@ -197,9 +197,9 @@ class FoldTree:
             item = self.counterparts[item]
         return item
 
-    def instances(self, item: str) -> int:
-        """The number of boxes that a box stands for."""
-        return len(self.nodes[item].instances)
+    def instances(self, item: str) -> Sequence[str]:
+        """The boxes that a box stands for, in the order of the siblings."""
+        return self.nodes[item].instances
 
     def part(self, item: str) -> str | None:
         """The innermost item that only some repeats have, among *item* and those around it."""
