@@ -8,10 +8,10 @@ parallel row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchrecorder.events import OpId
 from torchrecorder.graph.running_sums import begins_sum
@@ -102,7 +102,7 @@ def _rows(items: SiblingIndex, around: str | None, keys: Mapping[str, object]) -
 def _chain(connections: Connections, row: Sequence[str], start: int) -> int:
     """The end of the chain that begins at *start*."""
     end = start + 1
-    pattern: Any = None
+    pattern: Pattern | None = None
     while end < len(row) and connections.alike(row[start], row[end]):
         link = ChainLink(connections, row[end - 1], row[end])
         if not link.joins or (pattern is not None and link.pattern != pattern):
@@ -111,9 +111,24 @@ def _chain(connections: Connections, row: Sequence[str], start: int) -> int:
             break
         pattern = link.pattern
         end += 1
-    while end > start + 1 and not _feeds_like_others(connections, row[end - 1], pattern[2]):
+    leaves = pattern.leaves if pattern is not None else {}
+    while end > start + 1 and not _feeds_like_others(connections, row[end - 1], leaves):
         end -= 1
     return end
+
+
+class Pattern(NamedTuple):
+    """The connections of a sibling that must be equal along a chain.
+
+    Attributes:
+        joins: The arrows from the sibling before.
+        beside: The origins of the other arrows into it.
+        leaves: The ends of the arrows out of the sibling before, except for *joins*.
+    """
+
+    joins: Mapping[Any, int]
+    beside: Collection[Any]
+    leaves: Mapping[Any, int]
 
 
 class ChainLink:
@@ -153,7 +168,7 @@ class ChainLink:
             for join in joins
         )
         self._entering = [(at[join.head] - there.start, join) for join in joins]
-        self.pattern = (self.joins, self.beside, leaves)
+        self.pattern = Pattern(self.joins, self.beside, leaves)
 
     def _starts(self, arrow: Arrow, item: str, place: int) -> set[Any]:
         """The origin of each arrow into a position in *item*, with the arguments that it enters."""
