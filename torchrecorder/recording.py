@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torchrecorder.query.failed_backward import FailedBackward
     from torchrecorder.query.find import NamedPart
     from torchrecorder.query.missing_gradient import MissingGradient
+    from torchrecorder.query.missing_update import MissingUpdate
     from torchrecorder.query.paths import Paths
     from torchrecorder.signatures import DrawingOptions
 
@@ -129,9 +130,6 @@ class Recording(RecordedTables):
         Args:
             name: Any name that `find` accepts, such as ``"aux.weight"``; a parameter comes first.
 
-        Returns:
-            The reason, with the operations where the gradient is lost; ``print`` shows it.
-
         Raises:
             NotThere: Nothing, or several tensors but no parameter, have this name.
             InvalidArgument: It is not the name of a tensor.
@@ -139,6 +137,16 @@ class Recording(RecordedTables):
         from torchrecorder.query.missing_gradient import why_no_gradient
 
         return why_no_gradient(self, name)
+
+    @suggests_names
+    def why_no_update(self, name: str) -> MissingUpdate | None:
+        """The reason why no optimizer step updated a parameter, or what overwrote it afterwards.
+
+        None if it was updated. *name* and exceptions: see `why_no_gradient`.
+        """
+        from torchrecorder.query.missing_update import why_no_update
+
+        return why_no_update(self, name)
 
     def why_backward_failed(self) -> FailedBackward | None:
         """The reason why the backward pass failed, with the operations that caused it.
@@ -299,9 +307,6 @@ class Recording(RecordedTables):
             **options: ``depth`` (levels of open scopes; by default chosen by size), ``theme``,
                 ``focus``, ``hide``, ``color_by`` and so on: the reference lists them all.
 
-        Returns:
-            The path.
-
         Raises:
             UnknownFormat: No exporter writes this suffix.
             InvalidArgument: An option is unknown or its value is invalid.
@@ -326,9 +331,6 @@ class Recording(RecordedTables):
             browser: Open it in a browser; otherwise the file is only written.
             inline: Show the page below the cell of a notebook instead, at any size.
             **options: See `render`.
-
-        Returns:
-            The path of the file.
         """
         from torchrecorder import drawing
 
@@ -341,9 +343,6 @@ class Recording(RecordedTables):
         Args:
             path: Where to write; an existing file is replaced.
             times: Write measured times. Without them, equal runs give equal bytes.
-
-        Returns:
-            The path.
 
         Raises:
             InvalidArgument: The suffix is another one.

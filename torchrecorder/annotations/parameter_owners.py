@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchrecorder.events import (
-    BYTES_OF_GRADIENT, CALLED, MODES, STORED, Gradient, ModuleId, ScopeId, ScopeKind, ValueId,
+    BYTES_OF_GRADIENT, CALLED, MODES, STORED, Gradient, ModuleId, Role, ScopeId, ScopeKind, ValueId,
 )
 from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -152,6 +152,21 @@ class ParameterOwners:
             value.id for value in found if value.id not in reached
         ) - run_again(self.recording)
 
+    @cached_property
+    def left_out(self) -> frozenset[ValueId]:
+        """The parameters with a gradient to which nothing was written, if optimizer steps updated
+        others."""
+        recording, first = self.recording, before_writes(self.recording)
+        steps = optimizer_steps(recording)
+        written, updated = set[ValueId](), set[ValueId]()
+        for op in recording.ops.values() if steps else ():
+            found = [first.get(value, value) for value in op.writes]
+            written.update(found)
+            updated.update(found if op.scope in steps else ())
+        stored = {one.id for one in recording.values.values() if one.role is Role.PARAMETER}
+        reached = with_gradient(recording) & stored if updated & stored else set[ValueId]()
+        return frozenset(reached - written)
+
 
 def with_gradient(recording: RecordedRun) -> set[ValueId]:
     """The first values of the leaves that received a gradient; not what was left of an earlier pass
@@ -208,6 +223,17 @@ def _received(recording: RecordedRun) -> Iterator[tuple[ValueId, int, Gradient]]
         for gradient in ran.given:
             if leaf is not None and gradient is not None:
                 yield first.get(leaf, leaf), ran.run, gradient
+
+
+def optimizer_steps(recording: RecordedRun) -> dict[ScopeId, ScopeId]:
+    """The outermost optimizer step around each scope in one, itself included."""
+    found: dict[ScopeId | None, ScopeId] = {}
+    for scope in recording.scopes.values():
+        if scope.parent in found:
+            found[scope.id] = found[scope.parent]
+        elif scope.kind is ScopeKind.OPTIMIZER:
+            found[scope.id] = scope.id
+    return {scope: step for scope, step in found.items() if scope is not None}
 
 
 def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, Union
 
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.checks import TEXT, check_one, guess
-from torchrecorder.errors import NotThere
-from torchrecorder.events import CALLED, FunctionCall, OpId, SourceLine
+from torchrecorder.errors import InvalidArgument, NotThere
+from torchrecorder.events import CALLED, FunctionCall, OpId, Role, SourceLine
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -52,6 +52,20 @@ def the_one(recording: RecordedRun, what: str) -> NamedPart:
             f"{found[0].id!r}, for one of them, or recording.find({what!r}) for all"
         )
     return found[0]
+
+
+def tensor_named(recording: RecordedRun, name: str) -> Value:
+    """The tensor of this name; a parameter comes first."""
+    found = [part for part in first_kind(recording, name) if isinstance(part, Value)]
+    if not found:
+        raise InvalidArgument(
+            f"{name!r} is not the name of a tensor: pass that of a parameter, such as "
+            "'layer1.0.weight', or of an input"
+        )
+    own = [value for value in found if value.role is Role.PARAMETER and name in value.names]
+    value = own[0] if own else the_one(recording, name)
+    assert isinstance(value, Value)
+    return value
 
 
 def first_kind(recording: RecordedRun, what: str) -> list[NamedPart]:

@@ -12,7 +12,6 @@ from torchrecorder.annotations.parameter_owners import (
 )  # fmt: skip
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
-from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
     STORED, GradId, GradSwitch, OpId, OpKind, Role, ScopeKind, ValueId,
 )  # fmt: skip
@@ -22,7 +21,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.autograd_paths import (
     had_gradient, is_updated, leading_to, needed_for, roots_of, why_left,
 )  # fmt: skip
-from torchrecorder.query.find import first_kind, the_one
+from torchrecorder.query.find import tensor_named
 
 
 MissingGradientReason = Literal[
@@ -66,16 +65,7 @@ class MissingGradient:
 
 def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None:
     """See `torchrecorder.Recording.why_no_gradient`."""
-    found = [part for part in first_kind(recording, name) if isinstance(part, Value)]
-    if not found:
-        raise InvalidArgument(
-            f"{name!r} is not the name of a tensor: pass that of a parameter, such as "
-            "'layer1.0.weight', or of an input"
-        )
-    own = [value for value in found if value.role is Role.PARAMETER and name in value.names]
-    value = own[0] if own else the_one(recording, name)
-    assert isinstance(value, Value)
-    return _GradientSearch(recording, value).answer()
+    return _GradientSearch(recording, tensor_named(recording, name)).answer()
 
 
 class _GradientSearch:

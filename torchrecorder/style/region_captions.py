@@ -39,6 +39,8 @@ class RegionCaptions:
     def details(self, scope: Scope) -> tuple[str, ...]:
         """The modules that an optimizer updates, or the function that fills another region."""
         if scope.kind is ScopeKind.OPTIMIZER:
+            if not self.recording.children[scope.id]:
+                return ("updates nothing",)  # every gradient is None
             return (self._modules[scope.id],) if scope.id in self._modules else ()
         if scope.kind not in MODES or not self.recording.function_calls:
             return ()

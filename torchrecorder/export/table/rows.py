@@ -167,6 +167,10 @@ class _TableRows:
         if left and (module.calls or any(value in self.recording.consumers for value in own)):
             all_left = self._is_all(module, len(left))
             yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
+        left = [value for value in own if value in self.owned.left_out]
+        if left:
+            all_left = self._is_all(module, len(left))
+            yield "not updated" if all_left else f"{_names(module, left)} not updated"
         by_hooks = self.owned.cleared
         found = grouped((by_hooks[value], value) for value in own if value in by_hooks)
         for hooks, cleared in found.items():

@@ -1,0 +1,153 @@
+"""Why a parameter was not updated: for each way in which a training step leaves one as it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder as tr
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.export.table.folded_rows import folded
+from torchrecorder.export.table.rows import every_row
+from torchrecorder.recording import Recording
+
+Step = Callable[["Net", torch.optim.Optimizer], object]
+
+
+class Net(nn.Module):
+    """Two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 4, bias=False), nn.Linear(4, 2, bias=False)
+
+    def loss(self) -> torch.Tensor:
+        return self.head(self.body(torch.ones(1, 4))).square().sum()
+
+
+def recorded(step: Step, *groups: str) -> Recording:
+    """A training step of a network whose optimizer has the layers *groups*."""
+    net = Net()
+    given = [weight for name in groups for weight in net.get_submodule(name).parameters()]
+    optimizer = torch.optim.SGD(given, lr=0.1)
+    with tr.Recorder(net) as recorder:
+        step(net, optimizer)
+    return recorder.recording
+
+
+def usual(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    net.loss().backward()
+    optimizer.step()
+
+
+def zeroed(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    net.loss().backward()
+    optimizer.zero_grad(set_to_none=False)
+    optimizer.step()
+
+
+def cleared(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    net.loss().backward()
+    optimizer.zero_grad()
+    optimizer.step()
+
+
+def early(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    loss = net.loss()
+    optimizer.step()
+    loss.backward()
+
+
+def frozen(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    net.body.requires_grad_(False)
+    usual(net, optimizer)
+
+
+def overwritten(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    usual(net, optimizer)
+    with torch.no_grad():
+        net.body.weight.copy_(torch.ones(4, 4))
+
+
+def clamped(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    usual(net, optimizer)
+    with torch.no_grad():
+        net.body.weight.clamp_(-1, 1)
+
+
+def by_hand(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    usual(net, optimizer)
+    with torch.no_grad():
+        net.body.weight.sub_(net.body.weight.grad, alpha=0.1)
+
+
+def closure(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    def again() -> torch.Tensor:
+        optimizer.zero_grad()
+        (loss := net.loss()).backward()
+        return loss
+
+    optimizer.step(again)
+
+
+@pytest.mark.parametrize(
+    ("step", "groups", "reason"), [
+        (usual, ("body", "head"), None),
+        (usual, ("head",), "left out"),
+        (closure, ("body", "head"), None),
+        (closure, ("head",), "left out"),
+        (by_hand, ("head",), None),
+        (clamped, ("body", "head"), None),
+        (zeroed, ("body", "head"), "zeroed"),
+        (cleared, ("body", "head"), "nothing updated"),
+        (early, ("body", "head"), "too early"),
+        (frozen, ("body", "head"), "no gradient"),
+        (overwritten, ("body", "head"), "overwritten"),
+        (lambda net, optimizer: net.loss().backward(), ("body",), "no step"),
+    ],
+)
+def test_each_way(step: Step, groups: tuple[str, ...], reason: str | None) -> None:
+    """The reason is that of the step; a parameter that was updated has none."""
+    why = recorded(step, *groups).why_no_update("body.weight")
+    assert (why.reason if why is not None else None) == reason
+
+
+def test_the_sentence_has_the_line() -> None:
+    """That of the step, or of what undid it."""
+    place = r"at \S*test_missing_update\.py:\d+"
+    left = recorded(usual, "head").why_no_update("body.weight")
+    begin = f"body.weight was not updated: the step of SGD {place} updated 1 other parameter only"
+    assert re.match(begin, str(left))
+    undone = recorded(overwritten, "body", "head").why_no_update("body.weight")
+    assert re.match(f"body.weight lost its update: copy_\\(\\) in no_grad {place}", str(undone))
+    assert undone is not None and [op.name for op in undone.ops] == ["copy_"]
+
+
+def test_only_parameters_are_updated() -> None:
+    """An input is not."""
+    found = tr.record(nn.Linear(4, 2), torch.ones(1, 4))
+    with pytest.raises(InvalidArgument, match="not a parameter"):
+        found.why_no_update("input")
+
+
+@pytest.mark.parametrize(
+    ("step", "groups", "notes"), [
+        (usual, ("body", "head"), {}),
+        (usual, ("head",), {"body (Linear)": ("not updated",)}),
+        (closure, ("head",), {"body (Linear)": ("not updated",)}),
+        (by_hand, ("head",), {}),
+        (cleared, ("body", "head"), {"optimizer SGD": ("updates nothing",)}),
+    ],
+)
+def test_notes_of_the_summary(
+    step: Step, groups: tuple[str, ...], notes: dict[str, tuple[str, ...]]
+) -> None:
+    """Where an optimizer updates others, or nothing."""
+    found = recorded(step, *groups)
+    rows = folded(found, every_row(found))
+    assert {row.title: row.notes for row in rows if row.notes} == notes

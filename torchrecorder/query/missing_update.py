@@ -1,0 +1,174 @@
+"""Missing updates: why no optimizer step updated a parameter, or what undid the update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from torchrecorder.annotations.parameter_owners import before_writes, optimizer_steps
+from torchrecorder.annotations.places import op_in_words
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.query.find import tensor_named
+from torchrecorder.query.missing_gradient import why_no_gradient
+
+MissingUpdateReason = Literal[
+    "no gradient", "no step", "too early", "zeroed", "nothing updated", "left out", "overwritten",
+]
+
+_OVERWRITING = frozenset(("copy_", "_foreach_copy_", "fill_", "zero_", "set_"))
+"""Ops that write to a tensor whatever it was before."""
+
+_ZEROING = frozenset(("zero_", "_foreach_zero_"))
+"""Ops that set a gradient to zeros."""
+
+
+@dataclass(frozen=True)
+class MissingUpdate:
+    """The reason why a parameter is not what an optimizer step makes of it. ``str()`` of it is a
+    sentence.
+
+    Attributes:
+        name: The parameter.
+        reason: ``"no gradient"`` (see `MissingGradient`), ``"no step"`` (no step of an optimizer
+            was recorded), ``"too early"`` (all steps ran before the backward pass), ``"zeroed"``
+            (the gradient was set to zeros between the backward pass and the step), ``"nothing
+            updated"`` (the steps updated no parameter at all: every gradient was None), ``"left
+            out"`` (the steps updated other parameters only), ``"overwritten"`` (it was updated,
+            and other numbers were written to it afterwards).
+        text: The reason in words.
+        ops: The operations that overwrote it or lost its gradient, in run order; may be empty.
+    """
+
+    name: str
+    reason: MissingUpdateReason
+    text: str
+    ops: tuple[Op, ...] = ()
+
+    def __str__(self) -> str:
+        was = "lost its update" if self.reason == "overwritten" else "was not updated"
+        return f"{self.name} {was}: {self.text}"
+
+
+def why_no_update(recording: RecordedRun, name: str) -> MissingUpdate | None:
+    """See `torchrecorder.Recording.why_no_update`."""
+    value = tensor_named(recording, name)
+    if value.role is not Role.PARAMETER:
+        raise InvalidArgument(f"{name!r} is not a parameter, such as 'layer1.0.weight'")
+    return _UpdateSearch(recording, value).answer()
+
+
+class _UpdateSearch:
+    """Follows what is written to one parameter."""
+
+    def __init__(self, recording: RecordedRun, value: Value) -> None:
+        self.recording = recording
+        self.value = value
+        self.name = value.names[0] if value.names else value.id
+        self.around = optimizer_steps(recording)
+        self.steps = [recording.scopes[step] for step in dict.fromkeys(self.around.values())]
+
+    def answer(self) -> MissingUpdate | None:
+        """The first reason that holds."""
+        writes = [op for op in self.recording.ops.values() if self._writes(op)]
+        updates = [op for op in writes if self._step(op) is not None]
+        if updates:
+            step = self._step(updates[-1])
+            assert step is not None
+            later = [op for op in writes if op.index > updates[-1].index]
+            return self._zeroed(step) or self._overwritten(later)
+        if writes:
+            return None  # the program updates it without an optimizer
+        gradient = why_no_gradient(self.recording, self.name)
+        if gradient is not None:
+            return self._because("no gradient", gradient.text, *gradient.ops)
+        if not self.steps:
+            return self._because("no step", "no step of an optimizer was recorded")
+        last = self.steps[-1]
+        if self._arrivals and last.index < self._arrivals[-1]:
+            text = f"{_in_words(last)} ran before the backward pass that computed its gradient"
+            return self._because("too early", text)
+        return self._left_out(last)
+
+    def _because(self, reason: MissingUpdateReason, text: str, *ops: Op) -> MissingUpdate:
+        return MissingUpdate(self.name, reason, text, ops)
+
+    def _writes(self, op: Op) -> bool:
+        """Whether *op* writes to the parameter."""
+        return any(self._firsts.get(value, value) == self.value.id for value in op.writes)
+
+    @cached_property
+    def _firsts(self) -> dict[ValueId, ValueId]:
+        return before_writes(self.recording)
+
+    def _step(self, op: Op) -> Scope | None:
+        """The optimizer step around *op*."""
+        step = self.around.get(op.scope) if op.scope is not None else None
+        return self.recording.scopes[step] if step is not None else None
+
+    @cached_property
+    def _arrivals(self) -> list[int]:
+        """The positions in run order of the backward passes that computed its gradient, without
+        those in a closure that a step called."""
+        grads, runs = self.recording.grad_nodes, self.recording.backward_runs
+        reached = {
+            ran.run for ran in self.recording.grad_runs
+            if (leaf := grads[ran.grad].variable) is not None
+            and self._firsts.get(leaf, leaf) == self.value.id
+        }
+        ops = [self.recording.ops[run.op] for run in runs if run.run in reached]
+        return [op.index for op in ops if self._step(op) is None]
+
+    def _zeroed(self, step: Scope) -> MissingUpdate | None:
+        """The reason if its gradient was set to zeros just before this step."""
+        arrived = max((index for index in self._arrivals if index < step.index), default=step.index)
+        between = range(arrived, step.index)
+        for op in self.recording.ops.values():
+            if op.index in between and self._zeroes(op):
+                words = op_in_words(self.recording, OpId(op.id))
+                text = f"{words} set its gradient to zeros before {_in_words(step)}"
+                return self._because("zeroed", text, op)
+        return None
+
+    def _zeroes(self, op: Op) -> bool:
+        """Whether *op* sets the gradient of the parameter to zeros."""
+        names = {f"{name}{GRAD_SUFFIX}" for name in self.value.names}
+        written = (self.recording.values[value].names for value in op.writes)
+        return op.name in _ZEROING and any(not names.isdisjoint(found) for found in written)
+
+    def _left_out(self, step: Scope) -> MissingUpdate:
+        """The reason if *step*, after its gradient arrived, did not update it."""
+        others = {first for op in self.recording.ops.values() for first in self._updated(op)}
+        if not others:
+            text = "updated nothing: all gradients were None, as after zero_grad()"
+            return self._because("nothing updated", f"{_in_words(step)} {text}")
+        text = (
+            f"updated {len(others)} other parameter{'s' * (len(others) > 1)} only: either none of "
+            "its parameter groups has this one, or its gradient was None by then"
+        )
+        return self._because("left out", f"{_in_words(step)} {text}")
+
+    def _updated(self, op: Op) -> Iterator[ValueId]:
+        """The first values of the parameters that *op* updates in an optimizer step."""
+        values = self.recording.values
+        if op.writes and self._step(op) is not None:
+            firsts = (self._firsts.get(value, value) for value in op.writes)
+            yield from (first for first in firsts if values[first].role is Role.PARAMETER)
+
+    def _overwritten(self, later: list[Op]) -> MissingUpdate | None:
+        """The reason if other numbers were written to it after its update."""
+        ops = [op for op in later if op.name in _OVERWRITING]
+        if not ops:
+            return None
+        words = op_in_words(self.recording, OpId(ops[0].id))
+        return self._because("overwritten", f"{words} wrote other numbers to it", *ops)
+
+
+def _in_words(step: Scope) -> str:
+    """``"the step of SGD at train.py:12"``."""
+    line = f" at {step.source.place}" if step.source is not None else ""
+    return f"the step of {step.cls or step.name}{line}"
