@@ -167,7 +167,9 @@ class _Folded:
             title = f"{title}  {number}"
         places = [self.place[item] for item in node.instances if item in self.place]
         first = (place for place in places if self._is_first_call(self.listed[place].ids[0]))
-        shared = _together([self.listed[place].notes for place in first])
+        scope = self.recording.scopes.get(ScopeId(node.id))
+        of_weights = scope is not None and scope.module is not None
+        shared = _together([self.listed[place].notes for place in first], some=of_weights)
         notes = (*shared, *self._notes(node))
         last = self.listed[places[-1]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=self._ids([node.id]), notes=notes, last=last)
@@ -229,12 +231,15 @@ class _Folded:
         return scope.name if scope is not None else op.name if op is not None else item
 
 
-def _together(of_all: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The notes on siblings, and in how many of them if not in all. Which call one is is left out.
+def _together(of_all: Sequence[Sequence[str]], *, some: bool) -> Iterator[str]:
+    """The notes on siblings; with *some*, also those that not all have, and how many do.
+
+    Which call one is is left out.
     """
     counts = Counter(note for notes in of_all for note in notes if not note.startswith("call "))
     for note, number in counts.items():
-        yield note if number == len(of_all) else f"{note} in {number} of {len(of_all)}"
+        if some or number == len(of_all):
+            yield note if number == len(of_all) else f"{note} in {number} of {len(of_all)}"
 
 
 def _count(node: FoldNode) -> int:
