@@ -111,12 +111,12 @@ class Placed(NamedTuple):
 
     def routes(self) -> Iterator[tuple[PlanePoint, ...]]:
         """The corners of each line; common parts belong to the first line."""
-        trunks, carried = Trunks(), [(link.tail, link.value) for link in self.links]
-        for key, points in zip(carried, self._whole(carried)):
+        trunks = Trunks()
+        for key, points in zip(self._carried(), self.whole_routes()):
             yield trunks.fresh(key, points)
 
-    def _whole(self, carried: Sequence[tuple[int, str]]) -> list[tuple[PlanePoint, ...]]:
-        """All corners of each line."""
+    def whole_routes(self) -> list[tuple[PlanePoint, ...]]:
+        """All corners of each line, from box to box."""
         boxes, circles = self.boxes(), dict[int, PlacedBox]()
         routes = [tuple(points) for points in edge_routes(self.picture, self.links)]
         for number, link in enumerate(self.links):
@@ -127,7 +127,11 @@ class Placed(NamedTuple):
                 circles[number] = boxes[head]
         if not circles:
             return routes
-        return side_entries(routes, carried, circles, self.picture.boxes, self.upright)
+        return side_entries(routes, self._carried(), circles, self.picture.boxes, self.upright)
+
+    def _carried(self) -> list[tuple[int, str]]:
+        """The tensor of each line, by its tail and value."""
+        return [(link.tail, link.value) for link in self.links]
 
 
 def _from_slanted_side(route: Sequence[PlanePoint], box: PlacedBox) -> tuple[PlanePoint, ...]:
@@ -338,7 +342,7 @@ def extent(figure: Figure, placed: Placed, routes: Iterable[Sequence[PlanePoint]
     """Left, top, right and bottom of everything that is drawn; *routes* are those of the lines."""
     frames = placed.outlines()
     if figure.legend:
-        (left, top, width, height), _ = legend_frame(figure, placed)
+        (left, top, width, height), _ = legend_boxes(figure, placed)
         frames.append((left, top, left + width, top + height))
     spots = [spot for route in routes for spot in route]
     for left, top, right, bottom in frames:
@@ -347,12 +351,15 @@ def extent(figure: Figure, placed: Placed, routes: Iterable[Sequence[PlanePoint]
     return min(across), min(along), max(across), max(along)
 
 
-def legend_frame(
-    figure: Figure, placed: Placed
-) -> tuple[Bounds, tuple[legend.LegendSpot, ...]]:
-    """The frame of the legend with y downwards, and the positions of its entries."""
-    left, top, (width, height, spots) = legend_at(figure, placed.picture)
-    return (left, placed.picture.height - top, width, height), spots
+def legend_boxes(figure: Figure, placed: Placed) -> tuple[Bounds, list[tuple[Shape, Bounds]]]:
+    """The frame of the legend with y downwards, and its entries, each with its box."""
+    left, up, (width, height, spots) = legend_at(figure, placed.picture)
+    top, high = placed.picture.height - up, legend.entry_height(figure)
+    entries = [
+        (shape, (left + x - wide / 2, top + y - high / 2, wide, high))
+        for shape, (x, y, wide) in zip(legend.shapes(figure), spots)
+    ]
+    return (left, top, width, height), entries
 
 
 def with_legend(figure: Figure, width: float, height: float) -> tuple[float, float]:

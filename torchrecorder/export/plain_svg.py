@@ -18,7 +18,7 @@ from torchrecorder.export.dot import font_family, in_two, node_name, output_labe
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import (
-    AGAIN, CUT, PAD, SLANT, Bounds, Placed, arrow, extent, legend_frame, loop_route,
+    AGAIN, CUT, PAD, SLANT, Bounds, Placed, arrow, extent, legend_boxes, loop_route,
 )  # fmt: skip
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
@@ -35,6 +35,12 @@ CORNER = 12.0
 
 HALF_TIP = 2.1
 """Half the width of the tip of an arrow, in points."""
+
+FOLD = 6.0
+"""Size of the folded corner of a note, in points."""
+
+LIDS = 11
+"""The height of a cylinder, as a multiple of half the height of its lid."""
 
 DASHES = {"dashed": "5,2", "dotted": "1,5"}
 
@@ -82,14 +88,12 @@ def plain_svg(figure: Figure, placed: Placed) -> str:
 
 
 def _legend(figure: Figure, placed: Placed) -> Iterator[str]:
-    frame, spots = legend_frame(figure, placed)
+    frame, entries = legend_boxes(figure, placed)
     stroke = f'fill="none" stroke="{legend.edge(figure)}"'
     inside = [_rectangle(frame, stroke, CORNER)]
     yield from _element("cluster", "cluster_legend", "cluster_legend", inside)
-    high, small = legend.entry_height(figure), figure.fontsize * SMALL_TEXT
-    for number, (shape, (x, y, wide)) in enumerate(zip(legend.shapes(figure), spots), 1):
-        box = (frame[0] + x - wide / 2, frame[1] + y - high / 2, wide, high)
-        text = _centered(shape.label, shape.look, box, figure, small)
+    for number, (shape, box) in enumerate(entries, 1):
+        text = _centered(shape.label, shape.look, box, figure, figure.fontsize * SMALL_TEXT)
         inside = [*_outline(shape.look, box), *text]
         yield from _element("node", f"legend{number}", node_name(shape.id), inside)
 
@@ -113,9 +117,13 @@ def _group(group: Group, drawn: PlacedBox, figure: Figure, number: int) -> Itera
 def _loop(group: Group, drawn: PlacedBox, figure: Figure, number: int) -> Iterator[str]:
     """The feedback edge of a loop."""
     if group.loop is not None:
-        look = replace(group.look, width=1.0, dash="dashed", attributes={})
-        line = Line(*group.loop, "", look)
+        line = Line(*group.loop, "", loop_look(group))
         yield from _line(line, loop_route(drawn, figure), len(figure.lines) + number)
+
+
+def loop_look(group: Group) -> Look:
+    """The look of the feedback edge of a loop."""
+    return replace(group.look, width=1.0, dash="dashed", attributes={})
 
 
 def _shape(
@@ -143,19 +151,23 @@ def _written(
 ) -> Iterator[str]:
     """The lines of a label, one below the other."""
     x, y = at
-    color = look.attributes.get("fontcolor", look.text)
     family = _escaped(font_family(figure))
     for number, text in enumerate(label):
         size, high = text_size(text, fontsize), line_height(text, fontsize)
-        title = text.part == "title"
-        ink = color if title else faded(color, look.fill)
-        bold = ' font-weight="bold"' if title and look.bold else ""
+        bold = ' font-weight="bold"' if text.part == "title" and look.bold else ""
         yield (
             f'<text xml:space="preserve" text-anchor="{anchor}" x="{x:.2f}"'
             f' y="{y + high / 2 + BASELINE * size:.2f}" font-family="{family}"{bold}'
-            f' font-size="{size:.2f}"{_painted("fill", ink)}>{_escaped(text.text)}</text>'
+            f' font-size="{size:.2f}"{_painted("fill", text_color(text, look))}>'
+            f"{_escaped(text.text)}</text>"
         )
         y += high
+
+
+def text_color(text: Text, look: Look) -> str:
+    """The color of a line of a label."""
+    color = look.attributes.get("fontcolor", look.text)
+    return color if text.part == "title" else faded(color, look.fill)
 
 
 _escaped = lru_cache(maxsize=4096)(escape)  # many boxes have the same texts
@@ -225,10 +237,10 @@ def _outline(look: Look, box: Bounds) -> Iterator[str]:
         spots = [(left + x * width, top + y * height) for x, y in POLYGONS[look.outline]]
         yield _polygon(spots, paint)
     elif look.outline == "note":
-        fold, right = 6.0, left + width
-        spots = [(left, top), (right - fold, top), (right, top + fold), (right, top + height)]
+        right = left + width
+        spots = [(left, top), (right - FOLD, top), (right, top + FOLD), (right, top + height)]
         yield _polygon([*spots, (left, top + height)], paint)
-        corner = [(right - fold, top), (right - fold, top + fold), (right, top + fold)]
+        corner = [(right - FOLD, top), (right - FOLD, top + FOLD), (right, top + FOLD)]
         yield f'<polyline fill="none"{_stroke(look)} points="{" ".join(map(_spot, corner))}"/>'
     elif look.outline == "cylinder":
         yield from _cylinder(box, look, paint)
@@ -243,9 +255,7 @@ def _again(look: Look, box: Bounds) -> Iterator[str]:
     if look.outline != "parallelogram":
         yield from _outline(look, (left + gap, top + gap, width - AGAIN, height - AGAIN))
         return
-    lean = SLANT * width
-    near, far = (gap * math.hypot(1.0, lean / height) + lean * at
-                 for at in (gap / height, 1 - gap / height))
+    near, far = slanted_inside(width, height)
     corners = [
         (left + far, top + gap), (left + width - near, top + gap),
         (left + width - far, top + height - gap), (left + near, top + height - gap),
@@ -253,9 +263,18 @@ def _again(look: Look, box: Bounds) -> Iterator[str]:
     yield _polygon(corners, _filled(look.attributes.get("fillcolor", look.fill)) + _stroke(look))
 
 
+def slanted_inside(width: float, height: float) -> tuple[float, float]:
+    """How far the ends of a slanted side of the second outline of a parallelogram are from the side
+    of its box."""
+    gap, lean = AGAIN / 2, SLANT * width
+    near, far = (gap * math.hypot(1.0, lean / height) + lean * at
+                 for at in (gap / height, 1 - gap / height))
+    return near, far
+
+
 def _cylinder(box: Bounds, look: Look, paint: str) -> Iterator[str]:
     left, top, width, height = box
-    lid = height / 11
+    lid = height / LIDS
     arc = f"a{width / 2:.2f},{lid:.2f} 0 0"
     sides = f"v{height - 2 * lid:.2f}{arc} 0 {width:.2f},0v{2 * lid - height:.2f}"
     yield f'<path{paint} d="M{left:.2f},{top + lid:.2f}{sides}{arc} 0 {-width:.2f},0z"/>'
@@ -289,13 +308,19 @@ def _filled(color: str) -> str:
 @lru_cache(maxsize=4096)
 def _painted(name: str, color: str) -> str:
     """An attribute with a color, and one with its opacity if it is not opaque."""
-    found = solid(color.partition(":")[0].partition(";")[0]) or "#000000"
+    found = one_color(color)
     if found == "transparent":
         return f' {name}="none"'
-    if not found.startswith("#"):  # a color of a scheme that only Graphviz knows
-        found = "#808080"
     opacity = f' {name}-opacity="{int(found[7:], 16) / 255:.2f}"' if len(found) == 9 else ""
     return f' {name}="{found[:7]}"{opacity}'
+
+
+def one_color(color: str) -> str:
+    """The first color of a list, as ``"#rrggbb"``, ``"#rrggbbaa"`` or ``"transparent"``."""
+    found = solid(color.partition(":")[0].partition(";")[0]) or "#000000"
+    if found == "transparent" or found.startswith("#"):
+        return found
+    return "#808080"  # a color of a scheme that only Graphviz knows
 
 
 def _spot(point: PlanePoint) -> str:
