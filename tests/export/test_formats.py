@@ -41,7 +41,6 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 
 CASES = {"network": network, "regions": regions, "odd": odd}
 TEXTS = (".mmd", ".graphml", ".nodelink.json", ".explorer.json", ".explorer-data.json", ".json")
-LAID_OUT = (".svg", ".pdf", ".png", ".html")
 
 
 def written(suffix: str, recording: Recording, **options: Any) -> Any:

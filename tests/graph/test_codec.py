@@ -31,12 +31,12 @@ from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.flat import flat
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.graph.storage import dumps, loads, save
+from torchrecorder.option_table import options_of
 from torchrecorder.recording import Recording, load
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
-LAID_OUT = (".svg", ".pdf", ".png", ".html")
-WRITERS = [each for each in EXPORTERS if each.suffix not in LAID_OUT]
+WRITERS = [each for each in EXPORTERS if "timeout" not in options_of(each)]  # without a layout
 SCHEMA = Path(__file__).parents[2] / "docs" / "recording.schema.json"
 
 
