@@ -7,6 +7,7 @@ from pathlib import Path
 from torchrecorder.checks import guess
 from torchrecorder.errors import UnknownFormat
 from torchrecorder.export.boxes import GraphML, NodeLink
+from torchrecorder.export.drawio import Drawio
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.export.graphviz import Dot, Gv, Pdf, Png, Svg
 from torchrecorder.export.html import Html
@@ -26,6 +27,7 @@ EXPORTERS: tuple[type[Exporter], ...] = (
     Json,
     JsonGz,
     Mermaid,
+    Drawio,
     GraphML,
     NodeLink,
     ModelExplorer,
