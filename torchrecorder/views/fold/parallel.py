@@ -118,9 +118,9 @@ class Parallel:
         the rows that are changed."""
         both = folded[pair[0]] & folded[pair[1]]
         for row in pair if both else ():
-            if folded[row] != both:
-                here = self.rows[row]
-                self.starts.update(item for at, item in enumerate(here) if at not in both)
+            starts = {item for at, item in enumerate(self.rows[row]) if at not in both}
+            if folded[row] != both and not starts <= self.starts:
+                self.starts |= starts
                 yield row
 
     def ends(self, row: Sequence[str]) -> Iterator[int]:
