@@ -50,7 +50,8 @@ class Look:
         dash: ``"solid"``, ``"dashed"`` or ``"dotted"``.
         width: Stroke width in points.
         bold: Whether the first line of text is bold.
-        attributes: Graphviz attributes set on top, for stylers; other formats ignore them.
+        attributes: Graphviz attributes set on top, for stylers. Our own SVG and ``.drawio`` follow
+            colors and ``penwidth`` among them; other formats ignore them.
     """
 
     fill: str
