@@ -219,3 +219,10 @@ def test_a_box_without_words_is_a_box() -> None:
     look = Look("#ffffff", "#000000", "#000000", "box")
     figure = Figure("f", (Shape("a", None, (), look), Shape("b", None, (Text(""),), look)), (), ())
     assert mermaid(figure).count('[" "]') == 2
+
+
+def test_a_shape_that_only_graphviz_has_is_a_box() -> None:
+    """As in an SVG."""
+    look = Look("#ffffff", "#000000", "#000000", "diamond")
+    figure = Figure("f", (Shape("a", None, (Text("a"),), look),), (), ())
+    assert '["a"]' in mermaid(figure)

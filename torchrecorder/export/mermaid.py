@@ -33,7 +33,7 @@ OUTLINES = {
     "octagon": ("{{", "}}"),
     "plain": ("[", "]"),
 }
-"""The delimiters of a label for each outline."""
+"""The delimiters of a label for each outline; what only Graphviz has is a box, as in SVG."""
 
 ESCAPED = {ord(char): f"#{ord(char)};" for char in "#\"<>&`\\*_"} | {ord("\n"): "<br/>"}
 """Escapes of characters with a special meaning in Mermaid, Markdown or HTML."""
@@ -160,7 +160,7 @@ class _Flowchart:
                 yield f'{pad}subgraph {self.groups[item.id]}["{text}"]'
 
     def _shape(self, shape: Shape) -> str:
-        left, right = OUTLINES[shape.look.outline]
+        left, right = OUTLINES.get(shape.look.outline, OUTLINES["box"])
         name = self.boxes[shape.id]
         return f'{name}{left}"{_label(shape.label)}"{right}:::{self._look(shape.look)}'
 
