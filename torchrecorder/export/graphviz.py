@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from torchrecorder.checks import above_0, one_of, warn
 from torchrecorder.errors import LayoutFailed, Notice
@@ -55,6 +55,22 @@ class Gv(Dot):
     """The figure in the DOT language, under Graphviz's own suffix."""
 
     suffix: ClassVar[str] = ".gv"
+
+
+@runtime_checkable
+class LaidOut(Protocol):
+    """A format with positions; the size of the paper decides which view it shows.
+
+    Attributes:
+        layout: How boxes are laid out.
+        timeout: The time limit of the layout in seconds.
+    """
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def timeout(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)

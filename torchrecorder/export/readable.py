@@ -8,9 +8,8 @@ from math import sqrt
 from operator import attrgetter
 from typing import NamedTuple
 
-from torchrecorder.export.drawio import Drawio
 from torchrecorder.export.exporter import Exporter
-from torchrecorder.export.graphviz import Painted, Svg, is_nested
+from torchrecorder.export.graphviz import LaidOut, Svg, is_nested
 from torchrecorder.export.html import Html
 from torchrecorder.export.nested import printed_size, smallest
 from torchrecorder.export.shorter_lines import fitted
@@ -54,7 +53,7 @@ def readable_view(
     """
     painted = Svg() if exporter is None else exporter
     paper = style.paper()
-    if not paper or not isinstance(painted, (Painted, Drawio)) or options.view == "backward":
+    if not paper or not isinstance(painted, LaidOut) or options.view == "backward":
         return make_view(recording, options, arrows=not isinstance(exporter, Html))
     least = style.min_fontsize or READABLE
     found: list[_Print] = []
@@ -90,9 +89,7 @@ def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions
         yield replace(options, depth=depth)
 
 
-def _printed(
-    view: View, style: Style, painted: Painted | Drawio, paper: Paper
-) -> _Print | None:
+def _printed(view: View, style: Style, painted: LaidOut, paper: Paper) -> _Print | None:
     """*view* as it would be printed on *paper*; None if Graphviz lays it out.
 
     Skips the layout if the area of the boxes alone is too large for the place, or for paper with
