@@ -145,6 +145,16 @@ def test_equal_layers_in_other_blocks_are_no_match() -> None:
     assert ("one.norm", "three.norm") in _pairs(alone, [*plain, ("three", two)])
 
 
+def test_a_new_block_is_not_made_of_one_layer_of_each_block() -> None:
+    """Both of its layers are there, but in two blocks: those of one block match."""
+    end, new = ("last", "Tanh"), ("new", [("a", "Linear"), ("b", "Linear")])
+    each: Parts = [("conv", "Conv"), ("fc", "Linear")]
+    both: Parts = [("conv", "Conv"), ("fc", "Linear"), ("out", "Linear")]
+    apart = _pairs([("one", each), ("two", each), end], [end, new])
+    assert {there for _, there in apart}.isdisjoint({"new.a", "new.b"})
+    assert {("one.fc", "new.a"), ("one.out", "new.b")} <= _pairs([("one", both), end], [end, new])
+
+
 def test_a_layer_of_the_model_is_not_one_of_a_new_block() -> None:
     """Although all layers of the model are elsewhere: the block has another layer, too."""
     block: Parts = [("a", "Linear"), ("b", "Conv")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 from torchrecorder.comparison.step_keys import Side, Skeleton
@@ -33,8 +33,8 @@ def equal_elsewhere(
 ) -> list[ScopePair]:
     """Scopes with weights and equal structure, the largest first.
 
-    If only one run has the module around them, all with weights in it must be there, or be the only
-    ones of this name: layers of equal sizes say little alone.
+    If only one run has the module around them, all with weights in it must be in one place there,
+    or be the only ones of this name: layers of equal sizes say little alone.
     """
     rest = _Rest(a, known, set()), _Rest(b, known_there, set())
     pairs: list[ScopePair] = []
@@ -49,11 +49,14 @@ def equal_elsewhere(
                 pairs.append((moved, free[-1]))
                 for one, scope in zip(rest, pairs[-1]):
                     one.taken.update(scopes_inside(one.side.recording, [scope]))
-    names = [one.names() for one in rest]
+    names, twins = [one.names() for one in rest], (dict(pairs), {b: a for a, b in pairs})
     return [
         pair for pair in pairs
         if all(one.is_known_around(scope) for one, scope in zip(rest, pair))
-        or any(one.is_whole_around(scope) for one, scope in zip(rest, pair))
+        or any(
+            one.is_whole_around(scope) and one.is_in_one_place(scope, found, other)
+            for one, scope, found, other in zip(rest, pair, twins, reversed(rest))
+        )
         or names[0][key := rest[0].name(pair[0])] == names[1][key] == 1
     ]
 
@@ -92,6 +95,14 @@ class _Rest(NamedTuple):
             for child in self.side.recording.children[around]
             if isinstance(child, Scope) and self.side.skeletons[child.id].weights
         )
+
+    def is_in_one_place(
+        self, scope: ScopeId, twins: Mapping[ScopeId, ScopeId], other: _Rest
+    ) -> bool:
+        """Whether the *twins* of all that is around a scope are in one scope of the *other* run."""
+        around, scopes = self.side.recording.scopes[scope].parent, other.side.recording.scopes
+        inside = (child.id for child in self.side.recording.children[around])
+        return len({scopes[twins[ScopeId(one)]].parent for one in inside if one in twins}) == 1
 
 
 def _path_of(side: Side, scope: Scope) -> Hashable:
