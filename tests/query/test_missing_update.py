@@ -128,6 +128,18 @@ def test_the_sentence_has_the_line() -> None:
     assert undone is not None and [op.name for op in undone.ops] == ["copy_"]
 
 
+def scaled(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(net.loss() * float("inf")).backward()
+    scaler.step(optimizer)
+
+
+def test_a_step_that_a_scaler_skipped() -> None:
+    """It did not run; what skipped it is named."""
+    why = recorded(scaled, "body", "head").why_no_update("body.weight")
+    assert why is not None and why.reason == "no step" and "scaler skips it" in why.text
+
+
 def test_only_parameters_are_updated() -> None:
     """An input is not."""
     found = tr.record(nn.Linear(4, 2), torch.ones(1, 4))

@@ -10,7 +10,7 @@ from typing import Literal
 from torchrecorder.annotations.parameter_owners import before_writes, optimizer_steps
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ValueId
+from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.find import tensor_named
@@ -87,12 +87,18 @@ class _UpdateSearch:
         if gradient is not None:
             return self._because("no gradient", gradient.text, *gradient.ops)
         if not self.steps:
-            return self._because("no step", "no step of an optimizer was recorded")
+            return self._because("no step", f"no step of an optimizer was recorded{self._skipped}")
         last = self.steps[-1]
         if self._arrivals and last.index < self._arrivals[-1]:
             text = f"{_in_words(last)} ran before the backward pass that computed its gradient"
             return self._because("too early", text)
         return self._left_out(last)
+
+    @property
+    def _skipped(self) -> str:
+        """That a gradient scaler may have skipped the step, if there is one."""
+        is_scaled = any(one.kind is ScopeKind.SCALER for one in self.recording.scopes.values())
+        return ": a gradient scaler skips it if a gradient is infinite" if is_scaled else ""
 
     def _because(self, reason: MissingUpdateReason, text: str, *ops: Op) -> MissingUpdate:
         return MissingUpdate(self.name, reason, text, ops)
