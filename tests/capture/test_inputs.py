@@ -125,6 +125,14 @@ def test_arguments_that_forward_does_not_take() -> None:
     assert call_arguments(len, ([X],), None, None) == (([X],), {})
 
 
+def test_a_mapping_that_is_an_argument() -> None:
+    """Where its keys are no parameters, the message says how to pass it."""
+    batch = {"ids": X}
+    with pytest.raises(ArgumentMismatch, match="in a tuple, if the mapping itself is an argument"):
+        call_arguments(add, batch, None, None)
+    assert call_arguments(add, (batch,), None, None) == ((batch,), {})
+
+
 def add(x: Any) -> Any:
     """One argument."""
 

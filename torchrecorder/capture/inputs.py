@@ -127,8 +127,8 @@ def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         given += [f"{key}={type(argument).__name__}" for key, argument in kwargs.items()]
         raise ArgumentMismatch(
             f"{name} takes {signature}, but was given ({', '.join(given)}): {error}. "
-            "Give inputs as a tensor, a tuple, a mapping of keyword arguments, or "
-            f"input_shapes{_as_shape(args)}."
+            "Give inputs as a tensor, a tuple, a mapping of keyword arguments (in a tuple, if the "
+            f"mapping itself is an argument), or input_shapes{_as_shape(args)}."
         ) from None
 
 
