@@ -183,8 +183,8 @@ def test_a_weight_that_is_read_aside() -> None:
     """Its last reader is named; with an output, that output."""
     ends = why(lossy(lambda run, weight, h: (h, run.op("sum", tape(run, weight)))[:1]))
     assert ends == (
-        "not in the loss", "no tensor computed from it reaches the loss, and ends in sum() in Net "
-        "at /home/me/net.py:13", ["sum"],
+        "not in the loss", "no tensor computed from it reaches the loss: nothing reads the result "
+        "of sum() in Net at /home/me/net.py:13", ["sum"],
     )  # fmt: skip
     given = why(lossy(lambda run, weight, h: (h, run.op("mul", weight))))
     assert given[:2] == (

@@ -292,7 +292,9 @@ class _GradientSearch:
             return self._because("not in the loss", text, failed)
         if self.live == self.same and not outputs:
             return self._left(self._reading(self.same))
-        last = f", and ends in {op_in_words(self.recording, OpId(ends[-1].id))}" if ends else ""
+        last = ""
+        if ends:
+            last = f": nothing reads the result of {op_in_words(self.recording, OpId(ends[-1].id))}"
         unused = f", only {' and '.join(outputs)}" if outputs else last
         return self._because(
             "not in the loss",

@@ -33,7 +33,7 @@ def lasting(recording: RecordedRun) -> frozenset[str]:
 
 def idle_calls(recording: RecordedRun) -> frozenset[ScopeId]:
     """Calls of functions, and regions such as ``no_grad``, that have no effect and compute nothing
-    that is read, such as a check of arguments. They are in a scope that does have an effect.
+    that is read, not even by Python. They are in a scope that does have an effect.
 
     Those that call a module are left out, and so are all if together they are a large part of the
     run. Calls of one function are alike: in the last iteration of a loop, nothing may read what
