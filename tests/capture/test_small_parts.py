@@ -14,7 +14,7 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.capture.autograd.walk import _parents_first
-from torchrecorder.capture.tape import OwnTask
+from torchrecorder.capture.tape import OwnTask, Tape
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tensors.argument_objects import has_function_objects
 from torchrecorder.capture.tensors.entries import BackwardGradients
@@ -208,3 +208,23 @@ def test_a_task_is_left_while_another_runs() -> None:
         return seen
 
     assert asyncio.run(steps()) == [False, True, False, True]
+
+
+def test_a_signal_handler_that_runs_operations():
+    """It pauses and resumes the user's clock while an instrument resumes it."""
+    handlers, now = [], iter(range(9))
+
+    def clock():
+        if handlers:
+            handlers.pop()()
+        return float(next(now))
+
+    def handle():
+        tape.pause()
+        tape.resume()
+
+    tape = Tape(clock)
+    tape.pause()
+    handlers.append(handle)
+    tape.resume()
+    assert tape.paused is None and handlers == []

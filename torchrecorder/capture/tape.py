@@ -184,23 +184,26 @@ class Tape:
         self.next_module: Ids[ModuleId] = Ids("m", first)
         self.next_function: Ids[FunctionId] = Ids("f", first)
 
-    # Time of the user's code, without that of the instruments ----------------
+    # Time of the user's code, without that of the instruments. A signal handler or a finalizer may
+    # run operations at any place inside these functions, and so pause and resume.
 
     def pause(self) -> float:
         """Stop the user's clock, because an instrument begins to work; returns its time."""
-        if self.paused is None:
-            self.paused = self.clock()
-        return self.paused - self.overhead
+        paused = self.paused
+        if paused is None:
+            self.paused = paused = self.clock()
+        return paused - self.overhead
 
     def resume(self) -> None:
         """Continue the user's clock, because the instrument is done."""
-        if self.paused is not None:
-            self.overhead += self.clock() - self.paused
-            self.paused = None
+        paused, self.paused = self.paused, None
+        if paused is not None:
+            self.overhead += self.clock() - paused
 
     def time(self) -> float:
         """The seconds on the user's clock, which excludes the time of instruments."""
-        return (self.clock() if self.paused is None else self.paused) - self.overhead
+        paused = self.paused
+        return (self.clock() if paused is None else paused) - self.overhead
 
     # Position ----------------------------------------------------------------
 
