@@ -19,6 +19,7 @@ from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.python_calls import PythonCalls
 from torchrecorder.capture.modes.function_mode import FunctionMode
 from torchrecorder.capture.module_registry import ModuleRegistry
+from torchrecorder.capture.state.force_eager import ForceEager
 from torchrecorder.capture.state.interrupts import interrupts_held
 from torchrecorder.capture.state.shared_patch import SharedPatch
 from torchrecorder.testing.inert import _of_process
@@ -63,6 +64,7 @@ WHILE_ENTERING = [
     (SharedPatch, "add"),
 ]
 WHILE_LEAVING = [
+    (ForceEager, "_remove_import_hook"),
     (torchrecorder.Recorder, "_file_ending"),
     (OtherThreads, "__exit__"),
     (FunctionMode, "__exit__"),
@@ -84,14 +86,15 @@ def test_while_instruments_are_installed_or_removed(monkeypatch, owner, name):
     assert patches() == before
 
 
-@pytest.mark.parametrize("owner, name", [*WHILE_ENTERING, (DeferredRecorder, "_put_with")])
-def test_while_a_deferred_recorder_begins(monkeypatch, owner, name):
-    """Also in the hook in which it begins, between modes of the program."""
+@pytest.mark.parametrize("owner, name", [*WHILE_ENTERING, *WHILE_LEAVING])
+def test_while_a_deferred_recorder_begins_or_ends(monkeypatch, owner, name):
+    """Also in the hooks in which it does so, between modes of the program."""
     model, x, before = nn.Linear(3, 3), torch.ones(2, 3), patches()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         interrupted_in(patch, owner, name)
         with DeferredRecorder(lambda module, frame: module is model):
-            model(x)
+            for _ in range(2):
+                model(x)
     assert patches() == before
 
 

@@ -226,10 +226,10 @@ class Recorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._running is None:
-            state = "has ended" if self._used else "was never entered"
-            raise RecorderInUse(f"the with block of this recorder {state}")
         try:
+            if self._running is None:
+                state = "has ended" if self._used else "was never entered"
+                raise RecorderInUse(f"the with block of this recorder {state}")
             with self._file_ending():
                 self._end(error)
         finally:  # also if the user interrupts it

@@ -75,10 +75,11 @@ class DeferredRecorder:
     def __enter__(self) -> DeferredRecorder:
         self._thread = threading.get_ident()
         with ExitStack() as stack:
-            stack.enter_context(ForceEager())
-            stack.callback(register_module_forward_pre_hook(self._called).remove)
-            after = register_module_forward_hook(self._returned, always_call=True)
-            stack.callback(after.remove)
+            with interrupts_held():
+                stack.enter_context(ForceEager())
+                stack.callback(register_module_forward_pre_hook(self._called).remove)
+                after = register_module_forward_hook(self._returned, always_call=True)
+                stack.callback(after.remove)
             self._hooks = stack.pop_all()
         return self
 
@@ -208,7 +209,13 @@ class DeferredRecorder:
         if self._over:
             return
         self._over = True
-        self._hooks.close()
+        try:
+            with interrupts_held():
+                self._hooks.close()
+        finally:  # also if the user interrupts it
+            self._end_recorder(error)
+
+    def _end_recorder(self, error: BaseException | None) -> None:
         if self._recorder is None:
             return
         others = self._take_from(take_function_modes())
