@@ -19,6 +19,7 @@ LAYERS = {
     "errors": set(),
     "checks": {"errors"},
     "console": set(),
+    "files": set(),
     "option_table": {"checks"},
     "name_patterns": set(),
     "events": set(),
@@ -65,7 +66,7 @@ LAYERS = {
 }
 """Each may import what it names, besides itself and what is common to all."""
 
-COMMON = {"errors", "checks", "console", "option_table", "name_patterns"}
+COMMON = {"errors", "checks", "console", "files", "option_table", "name_patterns"}
 """What every layer may import."""
 
 WITH_TORCH = {"capture", "testing"}

@@ -14,7 +14,7 @@ from torchrecorder.checks import LIST, TEXT, check_names, check_one, inputs_toge
 from torchrecorder.drawing import file_name, write
 from torchrecorder.errors import ArgumentMismatch
 from torchrecorder.export import by_suffix
-from torchrecorder.export.exporter import check_place
+from torchrecorder.files import check_place
 from torchrecorder.export.table.text import DEFAULT, check_listing, numbers_in, summary as listed
 from torchrecorder.options import drawing, shown_numbers
 

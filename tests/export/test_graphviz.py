@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from PIL import Image
 
 from torchrecorder.errors import LayoutFailed, UnknownFormat
 from torchrecorder.export.digraph import Digraph
-from torchrecorder.export.exporter import write_file
 from torchrecorder.export import by_suffix, known
 from torchrecorder.export.graphviz import Png, Svg, rendered
 from torchrecorder.layout import engine
@@ -239,44 +237,6 @@ def test_no_suffix():
     for folder in (".", ".."):
         with pytest.raises(UnknownFormat, match="the path has no file name; .* as in net.svg"):
             by_suffix(Path(folder).name)
-
-
-def test_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    """When the disk gives up, the old file is still there and no litter is left."""
-    path = tmp_path / "model.svg"
-    write_file(path, "old")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="cannot write: No space left.*model.svg"):
-        write_file(path, "new")
-    assert path.read_text() == "old" and os.listdir(tmp_path) == ["model.svg"]
-
-
-def test_written_file_keeps_link_and_permissions(tmp_path):
-    """A link stays a link; permissions stay; a new file gets the usual ones."""
-    path, link = tmp_path / "model.svg", tmp_path / "latest.svg"
-    write_file(path, "one")
-    mask = os.umask(0)
-    os.umask(mask)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
-    path.chmod(0o600)
-    link.symlink_to(path)
-    write_file(link, b"two")
-    assert link.is_symlink() and path.read_text() == "two"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_paths_that_cannot_be_written(tmp_path):
-    """A missing folder and a folder are told by name; parents are not made in silence."""
-    with pytest.raises(FileNotFoundError, match="no folder .*figures"):
-        write_file(tmp_path / "figures" / "model.svg", "")
-    with pytest.raises(IsADirectoryError, match="folder"):
-        write_file(tmp_path, "")
-    write_file(Path(os.devnull), "swallowed")
-    assert not Path(os.devnull).is_file()
 
 
 def test_layout_errors_come_through():

@@ -113,7 +113,7 @@ class Comparison:
         """
         from torchrecorder.drawing import chosen_view
         from torchrecorder.export import by_suffix
-        from torchrecorder.export.exporter import write_file
+        from torchrecorder.files import write_file
         from torchrecorder.export.json import Json
         from torchrecorder.options import drawing
         from torchrecorder.style.diff_colors import DiffColors

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from torchrecorder.checks import path_of
 from torchrecorder.errors import UnknownFormat
-from torchrecorder.export.exporter import write_file
+from torchrecorder.files import write_file
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout import engine
 

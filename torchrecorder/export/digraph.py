@@ -9,7 +9,7 @@ from typing import Any, Union
 
 import graphviz  # type: ignore[import-untyped]
 
-from torchrecorder.export.exporter import write_file
+from torchrecorder.files import write_file
 from torchrecorder.export.graphviz import rendered
 
 PathLike = Union[str, "os.PathLike[str]"]

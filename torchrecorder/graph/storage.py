@@ -17,6 +17,7 @@ import msgspec
 
 from torchrecorder.checks import FLAG, check_one, path_of, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument, InvalidRecording
+from torchrecorder.files import write_file
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun, RecordingT, check_recording
@@ -49,7 +50,7 @@ def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Pat
     check_one("times", times, FLAG)
     target = checked_path(path)
     text = dumps(recording, times=times).encode()
-    target.write_bytes(packed(text) if target.name.lower().endswith(".gz") else text)
+    write_file(target, packed(text) if target.name.lower().endswith(".gz") else text)
     return target
 
 

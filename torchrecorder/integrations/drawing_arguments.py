@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torchrecorder.checks import setting, warn
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export.exporter import check_place
+from torchrecorder.files import check_place
 from torchrecorder.export import by_suffix, known
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress

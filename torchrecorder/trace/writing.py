@@ -13,6 +13,7 @@ from typing import Any
 
 from torchrecorder.checks import path_of
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.files import write_file
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.storage import SUFFIXES, packed
@@ -28,7 +29,7 @@ def write(recording: RecordedRun, path: str | Path) -> Path:
         raise InvalidArgument(f"a trace is called {' or '.join(SUFFIXES)}, not {target.name!r}")
     text = json.dumps({"displayTimeUnit": "ms", "traceEvents": list(events(recording))}) + "\n"
     data = text.encode()
-    target.write_bytes(packed(data) if target.suffix.lower() == ".gz" else data)
+    write_file(target, packed(data) if target.suffix.lower() == ".gz" else data)
     return target
 
 

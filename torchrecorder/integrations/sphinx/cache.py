@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from torchrecorder import drawing
-from torchrecorder.export.exporter import write_file
+from torchrecorder.files import write_file
 from torchrecorder.graph.storage import dumps, packed
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.sphinx.sources import Dependencies, digest, own_state

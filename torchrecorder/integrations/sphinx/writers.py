@@ -12,7 +12,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.util import logging
 
-from torchrecorder.export.exporter import write_file
+from torchrecorder.files import write_file
 from torchrecorder.integrations.sphinx.links import aside, with_addresses, with_names
 from torchrecorder.integrations.sphinx.node import (
     Recorded, cache_of, message_of, notices_to, size_style,
