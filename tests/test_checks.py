@@ -153,6 +153,17 @@ def test_patterns_that_match_nothing_are_reported() -> None:
     assert [each.category for each in caught] == [NothingFound, NothingFound, Notice]
 
 
+def test_many_patterns_that_match_nothing_are_few_warnings() -> None:
+    """Ten are compared with all names; the others are listed together."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for number in (11, 12):
+            checks.warn_unmatched("hide", [f"x{each}*" for each in range(number)], ["x"])
+    said = [str(each.message).partition(" matches ")[2] for each in caught]
+    assert len(said) == 22 and said[9] == "'x9*'. It has 'x'"
+    assert said[10::11] == ["1 other pattern: ['x10*']", "2 other patterns: ['x10*', 'x11*']"]
+
+
 def test_arguments_are_checked_by_name() -> None:
     """However they are given; defaults are not, and an unknown one is told."""
 

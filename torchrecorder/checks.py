@@ -262,16 +262,29 @@ def closest(name: object, known: Iterable[str]) -> str | None:
     return names[close[0]] if close else None
 
 
+_MOST_WARNINGS = 10
+"""Maximum number of unmatched patterns with a warning of their own, as each is compared with all
+names."""
+
+
 def warn_unmatched(option: str, patterns: Collection[str], known: Iterable[str]) -> None:
-    """Warn about each pattern in *option* that matches none of the *known* names."""
+    """Warn about each pattern in *option* that matches none of the *known* names; of many, the last
+    in one warning."""
     names = dict.fromkeys(filter(None, known)) if patterns else {}
-    for pattern in patterns:
-        if pattern in names:
-            continue
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            listed = ", ".join(map(repr, [*names][:6])) + " ..." * (len(names) > 6)
-            some = guess(pattern, names) or f". It has {listed}" * bool(names)
-            warn(f"{option}: no name matches {pattern!r}{some}")
+    lost = [each for each in patterns if each not in names and not _any_fits(each, names)]
+    listed = ", ".join(map(repr, [*names][:6])) + " ..." * (len(names) > 6)
+    for pattern in lost[:_MOST_WARNINGS]:
+        some = guess(pattern, names) or f". It has {listed}" * bool(names)
+        warn(f"{option}: no name matches {pattern!r}{some}")
+    if others := lost[_MOST_WARNINGS:]:
+        warn(f"{option}: no name matches {plural(len(others), 'other pattern')}: {shown(others)}")
+
+
+def _any_fits(pattern: str, names: Iterable[str]) -> bool:
+    """Whether a *pattern* with wildcards matches one of the *names*."""
+    if not any(letter in pattern for letter in "*?["):
+        return False
+    return any(map(re.compile(fnmatch.translate(pattern)).match, names))
 
 
 def warn(message: str, kind: type[Notice] = NothingFound) -> None:
