@@ -12,6 +12,7 @@ from torchrecorder.events import (
     BYTES_OF_GRADIENT, CALLED, MODES, STORED, Gradient, ModuleId, Role, ScopeId, ScopeKind, ValueId,
 )
 from torchrecorder.graph.nodes import Module, Value
+from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 
 FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.CHECKPOINT, *MODES)
@@ -168,6 +169,7 @@ class ParameterOwners:
         return frozenset(reached - written)
 
 
+@once
 def with_gradient(recording: RecordedRun) -> set[ValueId]:
     """The first values of the leaves that received a gradient; not what was left of an earlier pass
     at the part of a parameter."""
@@ -176,6 +178,7 @@ def with_gradient(recording: RecordedRun) -> set[ValueId]:
     return {*known, *(one for one in set_gradients(recording) if around.get(one) in counted)}
 
 
+@once
 def cleared_gradients(recording: RecordedRun) -> dict[str, str]:
     """The leaves whose gradient was cleared in the last pass that computed it, with the hooks that
     did so. By the first value of each."""
@@ -236,6 +239,7 @@ def optimizer_steps(recording: RecordedRun) -> dict[ScopeId, ScopeId]:
     return {scope: step for scope, step in found.items() if scope is not None}
 
 
+@once
 def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:
     """The first value of each parameter and buffer, by its values after writes, by name.
 
@@ -255,6 +259,7 @@ def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:
     return found
 
 
+@once
 def run_again(recording: RecordedRun) -> frozenset[ValueId]:
     """Trainable tensors that recomputed ops of a checkpoint read: these get gradients, too."""
     values = recording.values

@@ -53,7 +53,7 @@ class CallPaths:
         """All paths of a module, parameter or buffer with these *paths*, which are those through
         the first paths of the modules around it."""
         known = list(paths)
-        for path in known:
+        for path in known if self._others else ():
             known += [other for other in _moved(path, self._others) if other not in known]
             if len(known) > _MAX_PATHS:
                 break

@@ -7,9 +7,28 @@ from collections.abc import Collection, Iterable, Sequence
 
 from torchrecorder.events import GRAD_SUFFIX, MODES, GradId, ScopeKind, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Value
+from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 
 _WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
+
+
+@once
+def forward_ops(recording: RecordedRun) -> tuple[Op, ...]:
+    """The ops of the forward pass, without those of optimizers."""
+    apart = {
+        scope.id
+        for scope in recording.scopes.values()
+        if scope.kind is ScopeKind.OPTIMIZER or scope.recompute
+    }
+    backward = {run.op for run in recording.backward_runs}
+    return tuple(
+        op
+        for op in recording.ops.values()
+        if not op.recompute
+        and op.id not in backward
+        and apart.isdisjoint(recording.within(op.scope))
+    )
 
 
 def needed_for(values: Iterable[ValueId], ops: Sequence[Op]) -> set[ValueId]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar, Union
+from functools import partial
+from typing import Any, Generic, TypeVar, Union
 
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.checks import TEXT, check_one, guess
@@ -13,6 +14,7 @@ from torchrecorder.errors import InvalidArgument, NotThere
 from torchrecorder.events import CALLED, FunctionCall, OpId, Role, SourceLine
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 
 NamedPart = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
@@ -100,27 +102,80 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
         yield [op for op in recording.ops.values() if _is_at(op.source, line)]
         yield [scope for scope in recording.scopes.values() if _is_at(scope.source, line)]
         return
-    ends = _names_of_ends(recording)
-    paths, values = recording.call_paths, recording.values.values()
-    yield _named(recording.modules.values(), lambda item: paths.known(item.names), what)
-    yield _named(recording.scopes.values(), lambda item: paths[item.id], what)
-    yield _named(values, lambda item: (*paths.known(item.names), *ends.get(item.id, ())), what)
-    yield _named(recording.ops.values(), lambda item: _names_of_op(recording, item), what)
-    yield _named(recording.modules.values(), lambda item: (item.cls, item.qualname), what)
-    yield _named(recording.scopes.values(), _classes, what)
-    yield _named(recording.function_calls.values(), _function_names, what)
-    yield _named(recording.grad_nodes.values(), lambda item: (item.name,), what)
+    for named in _KINDS:
+        yield named(recording).like(what)
 
 
-def _named(
-    rows: Iterable[FoundT], names: Callable[[FoundT], Iterable[str]], what: str
-) -> list[NamedPart]:
-    """The *rows* with the name *what*, or else those with a name that matches it as a pattern."""
-    rows = list(rows)
-    found: list[NamedPart] = [row for row in rows if what in names(row)]
-    if not found and any(letter in what for letter in "*?["):
-        found = [row for row in rows if any(fnmatchcase(name, what) for name in names(row))]
-    return found
+class _PartNames(Generic[FoundT]):
+    """Parts of one kind, in run order, with the names of each."""
+
+    def __init__(self, named: Iterable[tuple[FoundT, Iterable[str]]]) -> None:
+        self._parts: list[FoundT] = []
+        self._places: dict[str, list[int]] = {}
+        for place, (part, names) in enumerate(named):
+            self._parts.append(part)
+            for name in dict.fromkeys(names):
+                self._places.setdefault(name, []).append(place)
+
+    def like(self, what: str) -> list[NamedPart]:
+        """The parts with the name *what*, or else those with a name that matches it as a pattern.
+        """
+        places = self._places.get(what, [])
+        if not places and any(letter in what for letter in "*?["):
+            names = filter(partial(fnmatchcase, pat=what), self._places)
+            places = sorted({place for name in names for place in self._places[name]})
+        return [self._parts[place] for place in places]
+
+
+@once
+def _modules(recording: RecordedRun) -> _PartNames[Module]:
+    known, modules = recording.call_paths.known, recording.modules.values()
+    return _PartNames((module, known(module.names)) for module in modules)
+
+
+@once
+def _calls(recording: RecordedRun) -> _PartNames[Scope]:
+    paths = recording.call_paths
+    return _PartNames((scope, paths[scope.id]) for scope in recording.scopes.values())
+
+
+@once
+def _values(recording: RecordedRun) -> _PartNames[Value]:
+    known, ends = recording.call_paths.known, _names_of_ends(recording)
+    values = recording.values.values()
+    return _PartNames((value, (*known(value.names), *ends.get(value.id, ()))) for value in values)
+
+
+@once
+def _ops(recording: RecordedRun) -> _PartNames[Op]:
+    return _PartNames((op, _names_of_op(recording, op)) for op in recording.ops.values())
+
+
+@once
+def _modules_by_class(recording: RecordedRun) -> _PartNames[Module]:
+    modules = recording.modules.values()
+    return _PartNames((module, (module.cls, module.qualname)) for module in modules)
+
+
+@once
+def _calls_by_class(recording: RecordedRun) -> _PartNames[Scope]:
+    return _PartNames((scope, _classes(scope)) for scope in recording.scopes.values())
+
+
+@once
+def _functions(recording: RecordedRun) -> _PartNames[FunctionCall]:
+    return _PartNames((call, _function_names(call)) for call in recording.function_calls.values())
+
+
+@once
+def _grad_nodes(recording: RecordedRun) -> _PartNames[GradNode]:
+    return _PartNames((grad, (grad.name,)) for grad in recording.grad_nodes.values())
+
+
+_KINDS: tuple[Callable[[RecordedRun], _PartNames[Any]], ...] = (
+    _modules, _calls, _values, _ops, _modules_by_class, _calls_by_class, _functions, _grad_nodes,
+)
+"""The parts of each kind, in the order in which they are searched."""
 
 
 def _names_of_ends(recording: RecordedRun) -> dict[str, list[str]]:

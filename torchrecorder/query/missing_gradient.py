@@ -13,13 +13,13 @@ from torchrecorder.annotations.parameter_owners import (
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
 from torchrecorder.events import (
-    STORED, GradId, GradSwitch, OpId, OpKind, Role, ScopeKind, ValueId,
+    STORED, GradId, GradSwitch, OpId, OpKind, Role, ValueId,
 )  # fmt: skip
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Op, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.autograd_paths import (
-    had_gradient, is_updated, leading_to, needed_for, roots_of, why_left,
+    forward_ops, had_gradient, is_updated, leading_to, needed_for, roots_of, why_left,
 )  # fmt: skip
 from torchrecorder.query.find import tensor_named
 
@@ -75,19 +75,7 @@ class _GradientSearch:
         self.recording = recording
         self.value = value
         self.name = value.names[0] if value.names else value.id
-        apart = {
-            scope.id
-            for scope in recording.scopes.values()
-            if scope.kind is ScopeKind.OPTIMIZER or scope.recompute
-        }
-        backward = {run.op for run in recording.backward_runs}
-        self.forward = [
-            op
-            for op in recording.ops.values()
-            if not op.recompute
-            and op.id not in backward
-            and apart.isdisjoint(recording.within(op.scope))
-        ]
+        self.forward = forward_ops(recording)
 
     def answer(self) -> MissingGradient | None:
         """The first reason that holds."""
