@@ -203,6 +203,9 @@ def test_writing_is_in_proportion(kind: str, name: str, tmp_path: Path) -> None:
 
 NAMED: dict[str, Callable[[int], dict[str, Any]]] = {
     "groups": lambda number: {"group": {"Pair": ["*.first", "*.relu"]}},
+    "weights": lambda number: {
+        "group": {"All": [*map(str, range(number)), *(f"{n}.first.bias" for n in range(number))]}
+    },
     "hidden": lambda number: {"hide": [f"{place}.first" for place in range(number)]},
     "closed": lambda number: {"closed": [str(place) for place in range(number)]},
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from itertools import chain
 from operator import attrgetter
 from typing import Union
@@ -121,7 +120,7 @@ def _by_parent(
             found.setdefault(parent, []).append(item)
         for element in fitting:
             hits[element].add(parent)
-    weights = {item: _weights(recording, item) for item, parents in hits.items() if not parents}
+    weights = _weights(recording, [item for item, parents in hits.items() if not parents])
     for each, values in weights.items():
         _check_read_inside(recording, name, values, inside)
         if values:
@@ -130,15 +129,16 @@ def _by_parent(
     return found
 
 
-def _weights(recording: RecordedRun, pattern: str) -> list[Value]:
-    """The parameters and buffers that match *pattern*."""
-    known = recording.call_paths.known
-    return [
-        value
-        for value in recording.values.values()
-        if value.role in NOT_INPUTS
-        and any(fnmatchcase(name, pattern) for name in known(value.names))
-    ]
+def _weights(recording: RecordedRun, wanted: Sequence[str]) -> dict[str, list[Value]]:
+    """The parameters and buffers that match each of the patterns."""
+    tried, known = NamePatterns(wanted), recording.call_paths.known
+    found: dict[str, list[Value]] = {pattern: [] for pattern in wanted}
+    for value in recording.values.values() if wanted else ():
+        if value.role in NOT_INPUTS:
+            fitting = chain.from_iterable(map(tried.fitting, known(value.names)))
+            for pattern in dict.fromkeys(fitting):
+                found[pattern].append(value)
+    return found
 
 
 def _check_read_inside(
