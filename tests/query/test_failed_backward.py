@@ -107,11 +107,19 @@ def packed(model: nn.Module) -> None:
         result.sum().backward()  # reads
 
 
+def penalty(model: nn.Module) -> None:
+    x = torch.ones(2, 4, requires_grad=True)
+    loss = model(x).exp().sum()
+    (grad,) = torch.autograd.grad(loss, x, create_graph=True, retain_graph=False)  # reads
+    grad.square().sum().backward()  # writes
+
+
 FREED = {
     twice: None,
     carried: "'other', the result of add",
     generator: "'input', the result of li",
     packed: "the result of lstm",
+    penalty: "has read 'self', a result of that call: ",
 }
 
 

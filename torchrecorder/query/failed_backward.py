@@ -212,16 +212,20 @@ class _FailureSearch:
         slot = next(slot.name for slot in reader.inputs if slot.value == value)
         others = {op.id: op for op, _ in across}
         more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+        made = self.values[value]
+        origin = f"{self._made(made)} from before that call"
+        if made.producer == first.id:  # with create_graph=True
+            origin = ", a result of that call"
         text = (
-            f"{text}. Since then {self._words(reader)}{more} has read {slot!r}"
-            f"{self._made(self.values[value])} from before that call: detach() it, or pass "
-            "retain_graph=True to the first call"
+            f"{text}. Since then {self._words(reader)}{more} has read {slot!r}{origin}: "
+            "detach() it, or pass retain_graph=True to the first call"
         )
         captions |= dict.fromkeys(others, "reads a result of the freed graph")
         return FailedBackward("graph freed", text, (first, *others.values()), captions)
 
     def _across(self, first: Op) -> Iterator[tuple[Op, ValueId]]:
-        """The ops after *first* that read a tensor from before, and led the pass to the failure."""
+        """The ops after *first* that read a tensor from before or its result, and led the pass to
+        the failure."""
         needed = needed_for(self.roots, self.forward)
         failed = [self.failure.grad] if self.failure.grad is not None else []
         leading = leading_to(self.recording, failed)
