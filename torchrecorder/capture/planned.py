@@ -120,22 +120,21 @@ def _materialize(model: Module) -> None:
     tensors = [*model.parameters(), *model.buffers()]
     if all(isinstance(local_part(tensor), FakeTensor) for tensor in tensors):
         return
-    tied = _tied(model)
+    places = _places(model)
     model.to_empty(device="cpu")
-    for first, *others in tied:
-        module, name = first
+    for (module, name), *others in places:
         for other, other_name in others:
             other._parameters[other_name] = module._parameters[name]
 
 
-def _tied(model: Module) -> list[list[tuple[Module, str]]]:
-    """The modules and names of each tied parameter."""
+def _places(model: Module) -> list[list[tuple[Module, str]]]:
+    """The modules and names of each parameter; a tied one has several."""
     found: dict[int, list[tuple[Module, str]]] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 found.setdefault(id(parameter), []).append((module, name))
-    return [places for places in found.values() if len(places) > 1]
+    return list(found.values())
 
 
 def _to_fake(value: Any) -> Any:

@@ -158,10 +158,7 @@ class ModuleScopes:
                     self.values.of_other_threads[id(tensor)] = result
 
     def _is_open(self, module: Module) -> bool:
-        open_ = self.open
-        return bool(open_) and (
-            open_[-1][0] == id(module) or any(key == id(module) for key, _ in open_)
-        )
+        return any(key == id(module) for key, _ in reversed(self.open))
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
         outer = frame.f_back.f_back
