@@ -1,15 +1,19 @@
-"""Modules of another class with the same name, and containers that are never called."""
+"""Modules of another class with the same name, containers that are never called, and regions of
+another name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from torch import nn
 
 from tests.comparison.test_compare import lines
 from torchrecorder import record
+from torchrecorder.events import FUNCTION, ScopeKind
 from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
 
 
 def _named_linear(function: Callable[..., torch.Tensor], module: str = "fast.layers") -> nn.Module:
@@ -74,3 +78,29 @@ def test_a_container_of_modules_with_calls_is_not_listed() -> None:
     assert lines(found[0], weighted)[-1] == "added heads (ModuleList) never called"
     unused = record(after, (torch.ones(1, 4), False))
     assert lines(found[0], unused) == ["added heads (ModuleList) never called"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cls", "before", "after"),
+    [
+        (ScopeKind.FUNCTION, FUNCTION, "encode", "embed"),
+        (ScopeKind.AUTOCAST, "autocast", "autocast(float16)", "autocast(bfloat16)"),
+    ],
+)
+def test_a_region_with_another_name_is_the_same_between_the_same_steps(
+    kind: ScopeKind, cls: str, before: str, after: str
+) -> None:
+    """Whatever has changed in it: only modules must have something in common."""
+    def run(name: str, *ops: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.op("relu", builder.input("x"))
+            with builder.scope(name, cls, kind=kind):
+                for op in ops:
+                    x = builder.op(op, x)
+            builder.op("tanh", x)
+        return builder.recording()
+
+    assert lines(run(before, "exp", "sin"), run(after, "exp", "cos")) == [
+        f"renamed {after} was {before}", f"replaced {after}: cos sin → cos"
+    ]  # fmt: skip

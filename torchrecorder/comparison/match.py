@@ -191,9 +191,11 @@ class _Matcher:
         """*pairs*, and those between them, tier by tier; *without* steps of these names."""
         found = list(pairs)
         for keys in TIERS:
-            for left, right in list(between(found, len(a), len(b))):
-                here = [i for i in left if step_name(a[i]) not in without]
-                there = [j for j in right if step_name(b[j]) not in without]
+            for gaps in list(between(found, len(a), len(b))):
+                here, there = (
+                    [place for place in gap if step_name(steps[place]) not in without]
+                    for gap, steps in zip(gaps, (a, b))
+                )
                 if here and there:
                     parts = [a[i] for i in here], [b[j] for j in there]
                     equal = max((self._equal(key, *parts) for key in keys), key=len)
