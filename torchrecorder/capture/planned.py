@@ -128,12 +128,11 @@ def _materialize(model: Module) -> None:
 
 
 def _places(model: Module) -> list[list[tuple[Module, str]]]:
-    """The modules and names of each parameter; a tied one has several."""
+    """The modules and names of each parameter, also of None; a tied one has several."""
     found: dict[int, list[tuple[Module, str]]] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
-            if parameter is not None:
-                found.setdefault(id(parameter), []).append((module, name))
+            found.setdefault(id(parameter), []).append((module, name))
     return list(found.values())
 
 

@@ -158,7 +158,7 @@ class ModuleScopes:
                     self.values.of_other_threads[id(tensor)] = result
 
     def _is_open(self, module: Module) -> bool:
-        return any(key == id(module) for key, _ in reversed(self.open))
+        return any(key == id(module) for key, _ in self.open)
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
         outer = frame.f_back.f_back
