@@ -15,7 +15,7 @@ from torchrecorder.capture.compiled.breaks import breaks
 from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.second_run import _graphs
 from torchrecorder.capture.compiled.traced import Stop, Traced, TracedGraph, TracedOp
-from torchrecorder.events import OpId, OpKind, ScopeId, ScopeKind, SourceLine
+from torchrecorder.events import ModuleId, OpId, OpKind, ScopeId, ScopeKind, SourceLine
 from torchrecorder.graph.nodes import Op, Scope
 
 # Where a graph ends -----------------------------------------------------------------------
@@ -109,6 +109,18 @@ def test_a_call_between_two_others_is_an_operation_between_theirs() -> None:
     matched = Matched(traced, [Candidate(each, {}, ()) for each in ops], {})
     assert list(matched.graphs) == ["sin1", "exp2", "cos3", "tan5"]
     assert matched.unmatched == {0: []}
+
+
+def test_a_call_in_a_module_is_an_operation_in_this_module() -> None:
+    """Of two on one line, the second one: the graph leaves out the first."""
+    ops = [op("sin", "s1", 1, 10), op("sin", "s2", 2, 10)]
+    inside = [{ModuleId("m1"): "Step"}, {ModuleId("m2"): "Step"}]
+    traced = Traced(lambda file: file, fused=False)
+    traced.graphs = [TracedGraph((call("sin", 10)._replace(modules=(7,)),), None, False)]
+    traced.runs = [0]
+    found = [Candidate(each, modules, ()) for each, modules in zip(ops, inside)]
+    matched = Matched(traced, found, {7: ModuleId("m2")})
+    assert list(matched.graphs) == ["sin2"]
 
 
 # The calls of a graph ---------------------------------------------------------------------

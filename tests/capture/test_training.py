@@ -91,6 +91,15 @@ def test_a_step_of_an_optimizer_is_a_scope(optimizer, options):
             assert steps[0].id in recording.within(writer.scope)
 
 
+def test_a_step_without_gradients_is_a_scope():
+    """No operation runs in it."""
+    model = _model()
+    with torchrecorder.Recorder(model) as recorder:
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+    (step,) = _steps(recorder.recording)
+    assert step.name == "SGD" and not recorder.recording.children[step.id]
+
+
 def test_fused_steps_write_what_changes():
     """A fused step writes its lists; gradients only where it is told a scale."""
     for scaled in (False, True):
