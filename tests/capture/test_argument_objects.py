@@ -137,6 +137,20 @@ def nested(depth, item):
     return nested(depth - 1, [item]) if depth else item
 
 
+def test_a_tensor_with_the_id_of_a_dead_one_is_another():
+    """It is not in the object that held the other one."""
+    data = SimpleNamespace(x=torch.ones(3))
+    places = ObjectPlaces([("data", data)])
+    assert places.of(data.x) == (Role.INPUT, "data.x")
+    dead = id(data.x)
+    del data.x
+    others = [torch.ones(3) for _ in range(100)]
+    found = [places.of(other) for other in others if id(other) == dead]
+    if not found:
+        pytest.skip("no other tensor has its id")
+    assert found == [None]
+
+
 def test_how_deep_places_are_searched():
     """Arguments to the sixth level, variables to the fourth; a tensor that is gone is nowhere."""
     near, far, held, lost = (torch.ones(1) for _ in range(4))

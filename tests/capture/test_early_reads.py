@@ -146,6 +146,26 @@ def test_a_model_that_is_copied_or_saved(convert: Callable[[nn.Module], Any]) ->
     assert before_the_run(recorder.recording) == SHORT
 
 
+class Copies(nn.Module):
+    """Copies a model that somebody else has."""
+
+    def __init__(self, give: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.give = give
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        copy.deepcopy(self.give())
+        return x + 1
+
+
+def test_a_model_that_is_copied_while_another_one_runs() -> None:
+    """The innermost of the calls is asked for the names."""
+    model = Copies([built()].pop)
+    with torchrecorder.Recorder() as recorder:
+        model(torch.ones(3))
+    assert before_the_run(recorder.recording) == SHORT
+
+
 def test_variables_of_a_script_name_the_tensors_of_a_model_that_is_not_called() -> None:
     """With the roles that they have there; a model that is created later is found as well."""
     lines = """
