@@ -17,6 +17,7 @@ from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.internals import access
 from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.tape import Tape
+from torchrecorder.events import ScopeKind
 
 CASES = [
     zoo.BY_NAME["backward_hooks"],
@@ -179,3 +180,22 @@ def test_results_that_are_read_before_they_have_a_node():
     hidden, exp = [*recording.ops.values()][-2:]
     assert (hidden.name, exp.name) == ("Unseen", "exp")
     assert exp.inputs[0].value in hidden.outputs
+
+
+class Twice(torch.autograd.Function):
+    """A result that one operation computes."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, given):
+        return given * 2
+
+
+def test_the_node_of_a_function_is_in_its_call():
+    """Also if something outside of it is the first to read the result."""
+    recording = record(lambda x: Twice.apply(x) + 1, torch.ones(2, requires_grad=True))
+    (node,) = [each for each in recording.grad_nodes.values() if each.name == "TwiceBackward"]
+    assert recording.scopes[node.scope].kind is ScopeKind.CUSTOM_FUNCTION
