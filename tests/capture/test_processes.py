@@ -262,9 +262,14 @@ def test_bytes_here_and_everywhere(build, mesh):
 
 def test_fake_tensors_are_not_let_into_a_sharded_model(mesh):
     """They would stay in it; said before anything runs, and the model is as it was."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
     model = sharded(mesh)
-    with pytest.raises(InvalidArgument, match="FSDP.*FakeTensorMode"):
-        torchrecorder.record(model, X, fake=True)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        fake = sharded(mesh)
+    for given in (model, torch.nn.Sequential(model, fake)):
+        with pytest.raises(InvalidArgument, match="FSDP.*FakeTensorMode"):
+            torchrecorder.record(given, X, fake=True)
     assert type(model(X)) is torch.Tensor
 
 

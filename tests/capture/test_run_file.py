@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import queue
 import signal
 import threading
 import time
@@ -133,6 +134,25 @@ def test_a_run_without_progress(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert f"the run goes on; {path} is removed" in told
     assert recorder.recording == torchrecorder.load(path)
     assert recorder.recording.run.failure is None
+
+
+def test_a_program_that_waits_for_a_queue(tmp_path: Path) -> None:
+    """It is where it asks for an item, not in the module that implements the queue."""
+    path, found, items = tmp_path / "run.json.gz", [], queue.Queue[None]()
+
+    def put() -> None:
+        wait_until(path.exists)
+        found.append(torchrecorder.load(path))
+        items.put(None)
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    with Recorder(save=path, save_after=0.2):
+        X.exp()
+        items.get(timeout=30)
+    thread.join()
+    failure = found[0].run.failure
+    assert failure is not None and "test_run_file.py:" in failure.message
 
 
 def test_a_run_that_goes_on_is_not_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
