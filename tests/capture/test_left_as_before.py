@@ -22,6 +22,7 @@ from torchrecorder.testing.inert import assert_inert
 from tests.structure import structure
 from tests.capture.test_contexts import residual
 from tests.capture.test_trouble import Stop
+from tests.capture.test_wrappers import Quantized
 from tests.notation import flow, op_names
 from tests.zoo.case import net
 
@@ -264,6 +265,29 @@ def test_assert_inert_notices_what_is_kept(monkeypatch):
     said = r"in 1 way:\n  tensors left alive for good: 0 plainly"
     with pytest.raises(AssertionError, match=said):
         assert_inert(lambda: (Cyclic(), (torch.ones(2),), {}))
+
+
+def test_assert_inert_compares_types_and_what_wrappers_hold(monkeypatch):
+    """A flag that is a number, and a tensor inside another one."""
+    from torchrecorder.capture import recorder as module
+
+    def make():
+        inner = torch.ones(4, 3, dtype=torch.int8), torch.ones(4, 1)
+        weight = nn.Parameter(Quantized(*inner), requires_grad=False)
+        return net(lambda self, x: x @ self.w, w=weight), (torch.ones(2, 4),), {}
+
+    leave = module.Recorder.__exit__
+
+    def clumsy(self, *error):
+        leave(self, *error)
+        self._model.training = 1
+        self._model.w.inner.add_(1)
+
+    assert_inert(make)
+    monkeypatch.setattr(module.Recorder, "__exit__", clumsy)
+    with pytest.raises(AssertionError, match="training: True plainly, 1 recorded") as caught:
+        assert_inert(make)
+    assert "w: bits" in str(caught.value)
 
 
 @pytest.mark.parametrize("frozen", [False, True])
