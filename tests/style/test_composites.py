@@ -199,3 +199,17 @@ def test_the_settings_of_a_module_stand_for_those_of_its_only_operation(doubles:
     shapes = draw(make_view(recording, ViewOptions(depth=9)), Style()).shapes
     (told,) = (shape.label[1:] for shape in shapes if shape.label[0].text == "clamp")
     assert any("3" in line.text for line in told) == doubles
+
+
+class Bounded(nn.Module):
+    """A module without settings around one operation."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(0, 3)
+
+
+def test_an_operation_tells_its_settings_in_a_module_that_has_none() -> None:
+    recording = torchrecorder.record(Bounded(), torch.rand(2, 4))
+    shapes = draw(make_view(recording, ViewOptions(depth=9)), Style()).shapes
+    (told,) = (shape.label[1:] for shape in shapes if shape.label[0].text == "clamp")
+    assert any("3" in line.text for line in told)

@@ -193,3 +193,21 @@ def test_a_copy_of_a_weight_from_before_is_no_result_of_what_reads_it_first() ->
     readers = {arrow.head for arrow in view.arrows
                if view.boxes[arrow.tail].kind is BoxKind.PARAMETER}
     assert {recording.ops[OpId(item)].name for item in readers - {called}} == {"stack", "sub"}
+
+
+def test_a_weight_that_is_called_grad_is_no_gradient() -> None:
+    """The run makes it: what leads from there to the module carries a weight."""
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.grad = torch.nn.Parameter(torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * self.grad).exp()
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.Sequential(Scaled())(x)
+
+    recording = torchrecorder.record(program, torch.ones(3))
+    kinds = {bundle.flow for bundle in bundles(make_view(recording, ViewOptions(depth=1)))}
+    assert kinds == {FlowKind.TENSOR, FlowKind.WEIGHT}

@@ -8,6 +8,7 @@ import torch
 from tests.figures import arrows, boxes, clusters, network, view_of
 from torchrecorder import Recorder
 from torchrecorder.style.draw import draw
+from torchrecorder.testing import Builder
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
@@ -31,6 +32,21 @@ def test_grad_nodes_are_shown_in_the_direction_of_the_data() -> None:
     assert clusters(view)[-2:] == ["linear", "linear"] and "relu" not in clusters(view)
     titles = [shape.label[0].text for shape in draw(view).shapes]
     assert "relu: ReluBackward0" in titles and "MmBackward0" in titles
+
+
+def test_what_the_first_of_several_grad_nodes_reads_goes_into_it() -> None:
+    """It is behind the node that makes the result."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.op("exp", run.input("x"), grads=("ExpBackward0",))
+        run.op("std", x, grads=("VarBackward0", "SqrtBackward0"))
+    recording = run.recording()
+    assert arrows(view_of(recording, depth=max_depth(recording), grad_nodes=True)) == [
+        "VarBackward0 -> SqrtBackward0",
+        "x -> ExpBackward0",
+        "ExpBackward0 -> VarBackward0",
+        "SqrtBackward0 -> out:0",
+    ]
 
 
 def test_no_number_of_levels_shows_grad_nodes() -> None:
