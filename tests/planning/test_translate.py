@@ -83,13 +83,13 @@ def test_a_group_without_the_other_rank() -> None:
 def test_known_groups_keep_their_names() -> None:
     """Of several with equal members the one that was made at the same time; a group of which none
     is known keeps the name that it had."""
-    twice = group(0, 1, name="2"), group(0, 1, name="10")
+    twice = group(0, 1, name="10"), group(0, 1, name="2")
     others = group(2, 3, name="11"), group(2, 3, name="3")
     known = known_groups([of_rank(2, others), of_rank(3, others)])
     assert known == {((2, 3), "mesh"): [others[1], others[0]]}
     found = translated(of_rank(0, twice), 2, SQUARE, known)
-    assert found is not None and [each.name for each in found.rank.groups] == ["3", "11"]
-    assert found.sent.names == ("3", "11")
+    assert found is not None and [each.name for each in found.rank.groups] == ["11", "3"]
+    assert found.sent.names == ("11", "3")
     many = tuple(group(0, 1, name=str(number)) for number in range(0, 40, 3))
     named = known_groups([of_rank(0, many[::-1])])[(0, 1), "mesh"]
     assert [each.name for each in named] == [each.name for each in many]
