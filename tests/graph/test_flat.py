@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from tests.figures import network, regions
 from tests.random_recordings import recordings
-from torchrecorder.graph.flat import printable
+from torchrecorder.graph.flat import flat, printable
 from torchrecorder.recording import Recording
 
 
@@ -48,6 +48,12 @@ def test_what_nodes_show() -> None:
         "trainable": True,
         "output": False,
     }
+
+
+def test_the_function_has_the_defaults_of_the_method() -> None:
+    """All tensors are nodes, and no grad node is one."""
+    recording = network()
+    assert [*flat(recording)] == [*recording.to_networkx()] == [*recording.values, *recording.ops]
 
 
 def test_what_edges_show() -> None:

@@ -193,6 +193,7 @@ def test_summary_columns(capsys):
         ("render cli_broken:Net", 1, "importing cli_broken raised ModuleNotFoundError"),
         ("render cli_nets:number", 2, "type int"),
         ("render cli_nets:function", 2, "--as-is"),
+        ("render cli_nets:make_batch", 2, "type tuple, which is neither a model nor a recording"),
         ("render cli_nets:Net --set clases=2", 2, "unexpected keyword argument 'clases'"),
         ("render cli_nets:raises", 1, "KeyError: 'no such checkpoint'"),
         ("render cli_nets:leaves", 1, "raised SystemExit: 0"),

@@ -227,6 +227,15 @@ def test_a_block_that_is_not_closed_is_none(source, tmp_path, monkeypatch, caplo
     assert "page.md:4: torchrecorder:" in caplog.text
 
 
+def test_a_mistake_is_in_the_block_with_its_text(tmp_path, monkeypatch, caplog):
+    """Not in another one with as many lines."""
+    monkeypatch.chdir(tmp_path)
+    text = '```torchrecorder depth="1"\nno:model\n```\n\n```torchrecorder\nno:other\n```\n'
+    Path("page.md").write_text(text)
+    assert converted(text).count("could not be made") == 2
+    assert "page.md:2: torchrecorder:" in caplog.text and "page.md:6:" in caplog.text
+
+
 def test_needs_no_sphinx():
     """The modules that are shared with the directive do not import Sphinx."""
     program = "import sys, torchrecorder.integrations.mkdocs; print('sphinx' in sys.modules)"

@@ -145,6 +145,15 @@ def test_the_cache_makes_its_folder(tmp_path):
     assert (tmp_path / "doctrees" / "torchrecorder").is_dir()
 
 
+def test_what_the_cache_has_is_not_recorded_again(monkeypatch, tmp_path):
+    """Also by another object, as that of the next build."""
+    request = Request(Target(""), code="from torch import nn, ones\nnn.Tanh(), ones(1, 2)")
+    first, _ = Cache(tmp_path).recorded(request)
+    monkeypatch.delattr(Request, "run")
+    again, _ = Cache(tmp_path).recorded(request)
+    assert again == first
+
+
 @pytest.mark.parametrize(
     ("error", "format", "copied"),
     [(None, "html", True), (ValueError(), "html", False), (None, "latex", False)],
