@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Container, Hashable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterator
 from typing import NamedTuple
 
 from torchrecorder.comparison.step_keys import Side, Skeleton
@@ -50,13 +51,17 @@ def equal_elsewhere(
                 for one, scope in zip(rest, pairs[-1]):
                     one.taken.update(scopes_inside(one.side.recording, [scope]))
     names, twins = [one.names() for one in rest], (dict(pairs), {b: a for a, b in pairs})
+
+    @functools.cache
+    def is_all_in_one_place(run: int, around: ScopeId | None) -> bool:
+        parents = rest[1 - run].side.recording.scopes
+        moved = (twins[run][one] for one in rest[run].inside(around) if one in twins[run])
+        return rest[run].is_whole(around) and len({parents[one].parent for one in moved}) == 1
+
     return [
         pair for pair in pairs
-        if all(one.is_known_around(scope) for one, scope in zip(rest, pair))
-        or any(
-            one.is_whole_around(scope) and one.is_in_one_place(scope, found, other)
-            for one, scope, found, other in zip(rest, pair, twins, reversed(rest))
-        )
+        if all(one.is_known(one.around(scope)) for one, scope in zip(rest, pair))
+        or any(is_all_in_one_place(run, rest[run].around(pair[run])) for run in (0, 1))
         or names[0][key := rest[0].name(pair[0])] == names[1][key] == 1
     ]
 
@@ -82,27 +87,25 @@ class _Rest(NamedTuple):
         name = self.side.recording.scopes[scope].name.rpartition(".")[2]
         return name, self.side.skeletons[scope].digest
 
-    def is_known_around(self, scope: ScopeId) -> bool:
-        """Whether the scope around this one is the whole model, or in the other run, too."""
-        around = self.side.recording.scopes[scope].parent
+    def around(self, scope: ScopeId) -> ScopeId | None:
+        """The scope around this one."""
+        return self.side.recording.scopes[scope].parent
+
+    def is_known(self, around: ScopeId | None) -> bool:
+        """Whether a scope around others is the whole model, or in the other run, too."""
         return around is None or around in self.known or around in self.side.recording.roots
 
-    def is_whole_around(self, scope: ScopeId) -> bool:
-        """Whether all that has weights in a scope that is not in the other run is there."""
-        around = self.side.recording.scopes[scope].parent
-        return not self.is_known_around(scope) and all(
-            child.id in self.taken or child.id in self.known
-            for child in self.side.recording.children[around]
-            if isinstance(child, Scope) and self.side.skeletons[child.id].weights
-        )
+    def inside(self, around: ScopeId | None) -> Iterator[ScopeId]:
+        """The scopes with weights directly in one."""
+        for child in self.side.recording.children[around]:
+            if isinstance(child, Scope) and self.side.skeletons[child.id].weights:
+                yield child.id
 
-    def is_in_one_place(
-        self, scope: ScopeId, twins: Mapping[ScopeId, ScopeId], other: _Rest
-    ) -> bool:
-        """Whether the *twins* of all that is around a scope are in one scope of the *other* run."""
-        around, scopes = self.side.recording.scopes[scope].parent, other.side.recording.scopes
-        inside = (child.id for child in self.side.recording.children[around])
-        return len({scopes[twins[ScopeId(one)]].parent for one in inside if one in twins}) == 1
+    def is_whole(self, around: ScopeId | None) -> bool:
+        """Whether all that has weights in a scope that is not in the other run is there."""
+        return not self.is_known(around) and all(
+            one in self.taken or one in self.known for one in self.inside(around)
+        )
 
 
 def _path_of(side: Side, scope: Scope) -> Hashable:
