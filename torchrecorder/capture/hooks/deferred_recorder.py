@@ -208,8 +208,8 @@ class DeferredRecorder:
         """Stop recording here."""
         if self._over:
             return
-        self._over = True
         try:
+            self._over = True
             with interrupts_held():
                 self._hooks.close()
         finally:  # also if the user interrupts it
