@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from collections.abc import Callable
+from itertools import chain, pairwise
 
 import networkx as nx
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from tests.layout.test_layering import Pairs, flows
 from tests.layout.test_nested import SOME
 from tests.layout.test_steps import box
+from tests.work import growth
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.compaction import Segment, compact
 from torchrecorder.layout.layered.constants import (
@@ -48,6 +50,33 @@ def test_no_two_lines_lie_on_each_other_in_a_gap(found: list[list[int]]) -> None
                     runs[one].right, runs[other].right
                 )
                 assert apart > 2
+
+
+@SOME
+@given(extents)
+def test_each_line_is_below_all_that_it_meets(found: list[list[int]]) -> None:
+    """Directly below the lowest of those that come before it."""
+    runs = {net: NetExtent(*map(float, (middle, low, high)))
+            for net, (low, middle, high) in enumerate(found)}
+    placed: dict[int, int] = {}
+    for net, at in sorted(tracks(runs).items(), key=lambda item: _order(runs[item[0]], item[0])):
+        met = [placed[other] for other in placed
+               if runs[other].right >= runs[net].left - 2
+               and runs[other].left <= runs[net].right + 2]
+        placed[net] = max(met, default=-1) + 1
+        assert placed[net] == at
+
+
+def test_lines_from_both_sides_have_tracks_in_proportion() -> None:
+    """Those from the right are not compared with all from the left, which are on other tracks."""
+    def placing(number: int) -> Callable[[], object]:
+        end = 8.0 * number
+        left = (NetExtent(at, at, end / 4) for at in range(number))
+        right = (NetExtent(end - at, end / 2, end - at) for at in range(number))
+        runs = dict(enumerate(chain(left, right)))
+        return lambda: tracks(runs)
+
+    assert growth(placing, 30) < 2.2
 
 
 def test_lines_to_the_same_side_do_not_cross() -> None:

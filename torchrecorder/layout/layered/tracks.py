@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import (
@@ -27,23 +29,40 @@ def tracks(runs: Mapping[int, NetExtent]) -> dict[int, int]:
     moving = [net for net, run in runs.items() if run.right - run.left >= STRAIGHT_TOLERANCE]
     moving.sort(key=lambda net: _order(runs[net], net))
     track: dict[int, int] = {}
-    used: list[list[NetExtent]] = []
+    used = _Lowest()
     for net in moving:
-        run = runs[net]
-        below = len(used)
-        while below and not _overlaps(run, used[below - 1]):
-            below -= 1
-        if below == len(used):
-            used.append([])
-        used[below].append(run)
-        track[net] = below
+        track[net] = used.add(runs[net])
     return track
 
 
-def _overlaps(run: NetExtent, others: Iterable[NetExtent]) -> bool:
-    """Whether *run* overlaps one of *others*, so that they cannot share a track."""
-    left, right = run.left - 2, run.right + 2
-    return any(other.right >= left and other.left <= right for other in others)
+class _Part(NamedTuple):
+    """A part of a gap, and the lowest track in it."""
+
+    left: float
+    right: float
+    track: int
+
+
+class _Lowest:
+    """The lowest track in use at each place of a gap, as parts from left to right."""
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+
+    def add(self, run: NetExtent) -> int:
+        """The track of *run*, which is below all that it overlaps."""
+        first = bisect_left(self._parts, run.left - 2, key=attrgetter("right"))
+        last = bisect_right(self._parts, run.right + 2, key=attrgetter("left"))
+        near = self._parts[first:last]
+        track = max((part.track for part in near), default=-1) + 1
+        self._parts[first:last] = [
+            *(part._replace(right=min(part.right, run.left)) for part in near
+              if part.left < run.left),
+            _Part(run.left, run.right, track),
+            *(part._replace(left=max(part.left, run.right)) for part in near
+              if part.right > run.right),
+        ]  # fmt: skip
+        return track
 
 
 def _order(run: NetExtent, net: int) -> tuple[float, ...]:
