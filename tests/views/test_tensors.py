@@ -10,6 +10,8 @@ import torchrecorder
 from tests.figures import arrows, boxes, network, view_of
 from torchrecorder.events import OpKind
 from torchrecorder.testing import Builder
+from torchrecorder.views import tensors
+from torchrecorder.views.tensors import in_each
 
 
 def test_tensors_as_boxes() -> None:
@@ -56,3 +58,21 @@ def test_a_tensor_of_which_two_operations_wrote_a_part_comes_after_both(order: i
         run.op("tanh", run.op("join", *halves[::order], kind=OpKind.PASS))
     view = view_of(run.recording(), depth=1, tensors=True)
     assert boxes(view) == ["x", "exp", "sin", "inner", "tanh", "out:0"]
+
+
+def test_results_of_one_call_are_not_searched_for_each_of_them() -> None:
+    """Those of several calls are at the same index, if they have as many."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(2):
+            run.op("split", x, outputs=2)
+        run.op("relu", x)
+    recording = run.recording()
+    first, second, relu = (op.outputs for op in recording.ops.values())
+    calls = [*recording.ops]
+    assert in_each(recording, calls, second[1]) == (first[1], second[1])
+    assert in_each(recording, calls, second[0]) == (first[0], second[0], *relu)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tensors, "results", None)
+        assert in_each(recording, calls[:1], first[1]) == (first[1],)
