@@ -35,7 +35,7 @@ def tracks(runs: Mapping[int, NetExtent]) -> dict[int, int]:
     return track
 
 
-class _Part(NamedTuple):
+class _UsedPart(NamedTuple):
     """A part of a gap, and the lowest track in it."""
 
     left: float
@@ -47,7 +47,7 @@ class _Lowest:
     """The lowest track in use at each place of a gap, as parts from left to right."""
 
     def __init__(self) -> None:
-        self._parts: list[_Part] = []
+        self._parts: list[_UsedPart] = []
 
     def add(self, run: NetExtent) -> int:
         """The track of *run*, which is below all that it overlaps."""
@@ -58,7 +58,7 @@ class _Lowest:
         self._parts[first:last] = [
             *(part._replace(right=min(part.right, run.left)) for part in near
               if part.left < run.left),
-            _Part(run.left, run.right, track),
+            _UsedPart(run.left, run.right, track),
             *(part._replace(left=max(part.left, run.right)) for part in near
               if part.right > run.right),
         ]  # fmt: skip
