@@ -192,10 +192,8 @@ class _Matcher:
         found = list(pairs)
         for keys in TIERS:
             for gaps in list(between(found, len(a), len(b))):
-                here, there = (
-                    [place for place in gap if step_name(steps[place]) not in without]
-                    for gap, steps in zip(gaps, (a, b))
-                )
+                here, there = ([place for place in gap if step_name(steps[place]) not in without]
+                               for gap, steps in zip(gaps, (a, b)))
                 if here and there:
                     parts = [a[i] for i in here], [b[j] for j in there]
                     equal = max((self._equal(key, *parts) for key in keys), key=len)
