@@ -156,6 +156,35 @@ def test_containers_show_what_is_in_them() -> None:
     assert caption(nn.Sequential(*long)) == "2 × Sequential"
 
 
+class Scaled(nn.Module):
+    """One op with an argument, or with one that the shape shows, or two ops."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kind == "view":
+            return x.view(2, 12)
+        return x * 3 if self.kind == "one" else (x * 3).exp()
+
+
+@pytest.mark.parametrize("kind, expected", [("one", "× 3"), ("view", ""), ("two", "")])
+def test_arguments_of_the_only_op(kind: str, expected: str) -> None:
+    """A module without settings, such as a loss, is what its op does."""
+    assert caption(Scaled(kind), (2, 3, 4)) == expected
+
+
+def test_reduction_of_a_loss() -> None:
+    """It is in no ``extra_repr``."""
+    recording = torchrecorder.record(
+        nn.CrossEntropyLoss(reduction="sum"), (torch.ones(4, 3), torch.zeros(4).long())
+    )
+    view = make_view(recording, ViewOptions(depth=0))
+    (label,) = (shape.label for shape in draw(view).shapes if shape.kind == "module")
+    assert [line.text for line in label] == ["CrossEntropyLoss", "reduction sum"]
+
+
 def test_calls_of_one_module_are_no_blocks() -> None:
     """Nor are different classes, or blocks with an op beside them."""
     block = Block()

@@ -21,7 +21,7 @@ from torchrecorder.style.composites import MAX_CAPTION_LENGTH, Composites
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
-from torchrecorder.style.hyperparameters import arguments, hyperparameters
+from torchrecorder.style.hyperparameters import SHOWN_BY_SHAPE, arguments, hyperparameters
 from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
@@ -32,11 +32,6 @@ from torchrecorder.views.fold.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 ATTENTION = "scaled_dot_product_attention"
-SHOWN_BY_SHAPE = frozenset(
-    "view reshape flatten unflatten expand unsqueeze squeeze to "
-    "zeros ones empty new_zeros new_ones new_empty".split()
-)
-"""Ops whose arguments are visible in the shapes on the arrows."""
 
 ROWS = 24
 """The maximum number of siblings listed in the tooltip of a fold."""

@@ -2,7 +2,7 @@
 + ReLU``.
 
 They describe the recorded contents: one convolution or linear layer with its norm and activation,
-several equal blocks, or the only module in a region.
+several equal blocks, the only module in a region, or the arguments of the only op.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_inactive
 from torchrecorder.style.families import class_family, op_family
-from torchrecorder.style.hyperparameters import hyperparameters
+from torchrecorder.style.hyperparameters import SHOWN_BY_SHAPE, arguments, hyperparameters
 from torchrecorder.style.labels import shorten
 from torchrecorder.views.quiet_ops import hook_registrations, is_identity, returns_no_tensor
 
@@ -75,7 +75,7 @@ class Composites:
 
     def caption(self, scope: Scope) -> str:
         """The caption of a closed module or region; empty for other scopes."""
-        text = self._layer(scope) or self._blocks(scope) or self._alone(scope)
+        text = self._layer(scope) or self._blocks(scope) or self._alone(scope) or self._op(scope)
         return shorten(text, MAX_CAPTION_LENGTH)
 
     def _alone(self, scope: Scope) -> str:
@@ -84,6 +84,13 @@ class Composites:
         if len(inside) != 1 or not isinstance(inside[0], Scope) or inside[0].module is None:
             return ""
         return self.cls(inside[0])
+
+    def _op(self, scope: Scope) -> str:
+        """The arguments of the only op of a module, such as the reduction of a loss."""
+        inside = self._inside(scope) if scope.module is not None else []
+        if len(inside) != 1 or not isinstance(op := inside[0], Op) or op.name in SHOWN_BY_SHAPE:
+            return ""
+        return ", ".join(arguments(op.name, op.arguments))
 
     def _layer(self, scope: Scope) -> str:
         """One convolution or linear layer with norm, activation or both, as they ran."""

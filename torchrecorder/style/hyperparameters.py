@@ -130,6 +130,12 @@ TO_SIZES = ("out_features", "out_channels", "nf")
 MAX_SHOWN = 4
 """The most hyperparameters of a module, or arguments of an op, that are shown."""
 
+SHOWN_BY_SHAPE = frozenset(
+    "view reshape flatten unflatten expand unsqueeze squeeze to "
+    "zeros ones empty new_zeros new_ones new_empty".split()
+)
+"""Ops whose arguments are visible in the shapes on the arrows."""
+
 MAX_ARGUMENT_LENGTH = 20
 """The most letters of an argument of an op that is shown."""
 
