@@ -173,17 +173,6 @@ def test_lanes_between_the_sides(count: int) -> None:
     assert below == pytest.approx([APART + TRACK_PITCH * n for n in range(count)])
 
 
-def test_lanes_in_another_order_than_their_lines() -> None:
-    """Of two lines from one box, the left one ends further down: its lane is the left one."""
-    ends = ((22.0, LAST, 160.0), (20.0, UP, BELOW))
-    lines = [((at, 40.0), (at, level + APART)) for at, _, level in ends]
-    others = [
-        CutEdge(6 + n, 6 + n, OUTER, box, 40.0, level) for n, (_, box, level) in enumerate(ends)
-    ]
-    right, left = (path.points[2][0] for path in folded(lines=lines, others=others).paths[6:])
-    assert right - left == pytest.approx(TRACK_PITCH)
-
-
 @pytest.mark.parametrize("opened", [(), (OUTER,), (LAST,), (OUTER, LAST)])
 def test_a_level_with_one_tensor_twice(opened: Sequence[int]) -> None:
     """Both lines are drawn, side by side, wherever they leave and enter."""

@@ -6,6 +6,8 @@ from itertools import permutations
 
 import pytest
 
+from tests.layout.test_u_parts import APART, BELOW, LAST, OUTER, UP, folded
+from torchrecorder.layout.layered.constants import TRACK_PITCH
 from torchrecorder.layout.layered.side_by_side import CutEdge
 from torchrecorder.layout.layered.u_strays import LaneSpan, lane_order, side_places
 
@@ -36,3 +38,14 @@ def test_a_tensor_leaves_at_one_place_and_enters_at_one_for_each_reader() -> Non
     assert first == second != third and first == -third
     first, second = side_places(right, right, right, True).values()
     assert first == -second != 0
+
+
+def test_lanes_in_another_order_than_their_lines() -> None:
+    """Of two lines from one box, the left one ends further down: its lane is the left one."""
+    ends = ((22.0, LAST, 160.0), (20.0, UP, BELOW))
+    lines = [((at, 40.0), (at, level + APART)) for at, _, level in ends]
+    others = [
+        CutEdge(6 + n, 6 + n, OUTER, box, 40.0, level) for n, (_, box, level) in enumerate(ends)
+    ]
+    right, left = (path.points[2][0] for path in folded(lines=lines, others=others).paths[6:])
+    assert right - left == pytest.approx(TRACK_PITCH)

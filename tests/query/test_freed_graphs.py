@@ -1,0 +1,35 @@
+"""Backward passes through a graph that an earlier pass freed: what led back to it."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from tests.query.test_failed_backward import failed
+
+
+def test_graphs_that_were_not_freed_may_be_read() -> None:
+    """What was computed before the call, but is not behind what it started from. So may one that
+    was freed, for what is not behind the second call."""
+    def program(model: nn.Module) -> None:
+        fake, aside = model[0](torch.ones(2, 4)), model[1](torch.ones(2, 4))
+        fake.sum().backward()
+        fake.sin()
+        (aside.exp() + fake.cos()).sum().backward()
+
+    why = failed(program)[0].why_backward_failed()
+    assert why is not None
+    assert [op.name for op in why.ops] == ["backward", "cos"]
+
+
+def test_a_gradient_with_a_graph_is_a_result_of_the_call_that_freed_it() -> None:
+    """It leads back to what that call ran on, as in a gradient penalty."""
+    def program(model: nn.Module) -> None:
+        x = torch.ones(2, 4, requires_grad=True)
+        loss = model(x).exp().sum()
+        (grad,) = torch.autograd.grad(loss, x, create_graph=True, retain_graph=False)
+        grad.square().sum().backward()
+
+    why = failed(program)[0].why_backward_failed()
+    assert why is not None and [op.name for op in why.ops] == ["grad", "square"]
+    assert "has read 'self', a result of that call: " in str(why)
