@@ -34,6 +34,7 @@ def test_a_module_has_all_flops_per_all_bytes() -> None:
     assert rows["body"]["intensity"] == 960 / (128 + 64 + 128)
     assert rows["Net"]["intensity"] == 960 / (128 + 64 + 128 + 96)
     assert rows["Net"]["self_intensity"] == 0 and rows["body"]["self_intensity"] is None
+    assert type(rows["Net"]["intensity"]) is type(rows["body.0"]["intensity"]) is float
     assert recording.annotations["intensity"].total() == rows["Net"]["intensity"]
     assert [(row.name, row.number) for row in recording.top("intensity", 2, by="type")] == [
         ("linear", 960 / 256), ("relu", 0),

@@ -155,11 +155,11 @@ class Numbers:
         members = [*members]
         if self.is_unknown(members):
             return None
-        found = self.all_of(members)
+        found, merge = self.all_of(members), self.annotation.merge
         if len(found) == 1:
-            return found[0]
-        merge = self.annotation.merge
-        return merge(found) if found and merge is not None else None
+            return +found[0]  # a plain number, no `Ratio`
+        number = merge(found) if found and merge is not None else None
+        return None if number is None else +number
 
     def is_unknown(self, members: Iterable[str]) -> bool:
         """Whether one of *members* has an unknown number."""
