@@ -46,6 +46,10 @@ WRONG = {
     "details": ("no",),
     "counts": (1,),
     "rename": (3, {"a": 3}),
+    "colors": (
+        3, {3: "red"}, {"a": 3}, {"a": "blurple"}, {"a": "red:blue"}, {"a": "transparent"},
+        {"a": "#ff000080"},
+    ),
     "legend": ("top", None),
     "color_by": (3,),
     "color_range": (3, (3, 1), ("a", "b"), (float("nan"), 1), (0, float("inf")), (1,)),

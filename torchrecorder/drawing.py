@@ -112,9 +112,10 @@ def view(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> View:
 
 def chosen_view(recording: RecordedRun, chosen: Drawing) -> View:
     """The view of *recording* for the options *chosen*; warns about unmatched names in
-    ``rename=``."""
+    ``rename=`` and ``colors=``."""
     view = readable_view(recording, chosen.view, chosen.style, chosen.exporter)
-    Renaming(chosen.style.rename).check(recording, view.recording)
+    for name in ("rename", "colors"):
+        Renaming(getattr(chosen.style, name)).check(name, recording, view.recording)
     return view
 
 

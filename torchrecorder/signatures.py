@@ -65,6 +65,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     queries: bool
     theme: Union[str, Theme, None]
     direction: Literal["TB", "LR", "BT", "RL"]
+    colors: Mapping[str, str]
     color_by: Union[str, Annotation, None]
     color_range: Union[Sequence[float], None]
     numbers: Union[str, Annotation, Sequence[Union[str, Annotation]]]

@@ -79,6 +79,13 @@ def color_check(scheme: str = "") -> Check:
 
 
 COLOR = color_check()
+OPAQUE = Check(
+    "a color (an X11 name such as 'steelblue'; '#rgb' or '#rrggbb')",
+    lambda value: isinstance(value, str) and re.fullmatch("#.{6}", solid(value) or ""),
+    tuple(NAMES),
+    read=str,
+)
+"""The check for a single color without opacity."""
 
 
 def rgb(color: str) -> tuple[int, int, int]:

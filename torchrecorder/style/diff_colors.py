@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.color import mix
+from torchrecorder.style.custom_colors import counterparts
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Shape, Text
-from torchrecorder.style.legend import legend
+from torchrecorder.style.legend import custom_colors, kinds, legend
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.bundles import bundles
@@ -122,8 +121,9 @@ class DiffColors:
         told = {arrow.head for _, arrows, marks in lines if marks != {""} for arrow in arrows}
         shapes = tuple(
             self._with_change(
-                replace(shape, look=_pale(_plain(box, view, theme), theme))
-                if box.id in told and self._only_rewired(box, view) else shape, box, view
+                self._equal(shape, box, view, style)
+                if self.mark(box) is None or box.id in told and self._only_rewired(box, view)
+                else shape, box, view
             )
             for shape, box in zip(figure.shapes, view.boxes.values())
         )
@@ -137,21 +137,29 @@ class DiffColors:
             legend=tuple(self._legend(figure, view, style)),
         )
 
+    def _equal(self, shape: Shape, box: Box, view: View, style: Style) -> Shape:
+        """A shape that is equal in both runs: pale, or in the tint of a custom color."""
+        look, custom = shape.look, style.custom
+        if self.mark(box) is not None:
+            look = _pale(_plain(box, view, style.theme), style.theme)
+        return replace(shape, look=custom.frame(look, custom.of_box(box, view), style.theme))
+
     def _only_rewired(self, box: Box, view: View) -> bool:
         """Whether all that differs is what the box itself reads; nothing in it does."""
-        own = {box.id, *_counterparts(box, view)}
+        own = {box.id, *counterparts(box, view)}
         marked = [item for item in (box.id, *box.members) if item in self.marks]
         return all(item in own and self.marks[item] == REWIRED for item in marked)
 
     def _legend(self, figure: Figure, view: View, style: Style) -> Iterator[LegendEntry]:
         """The legend: kinds of unchanged boxes in their pale colors, differences, totals."""
-        theme, kinds = style.theme, legend(view, style) if style.legend else ()
-        yield from (entry for entry in figure.legend if entry not in kinds)
+        theme, listed = style.theme, legend(view, style) if style.legend else ()
+        yield from (entry for entry in figure.legend if entry not in listed)
         same = {box.id: box for box in view.boxes.values() if self.mark(box) is None}
-        shown = {entry.text for entry in legend(replace(view, boxes=same), style)}
-        for entry in kinds:
-            if entry.text in shown:
+        if style.legend:
+            equal = replace(view, boxes=same)
+            for entry in kinds(equal, style):
                 yield replace(entry, look=_pale(entry.look, theme))
+            yield from custom_colors(equal, style, soft=True)
         plain = theme.looks["op"]
         for word, text in WORDS.items():
             yield LegendEntry(text, _tinted(plain, word, theme), "difference")
@@ -162,7 +170,7 @@ class DiffColors:
         if shape.look.outline == "circle":
             tooltip = "\n".join((shape.tooltip, *self.notes.get(box.id, ())))
             return replace(shape, tooltip=tooltip)
-        told = filter(None, map(self.captions, _counterparts(box, view)))
+        told = filter(None, map(self.captions, counterparts(box, view)))
         return replace(shape, label=captioned(shape.label, told, closed=True))
 
     def _framed(self, group: Group, cluster: Cluster, view: View, theme: Theme) -> Group:
@@ -210,23 +218,6 @@ class DiffFinish:
     def in_theme(self, theme: Theme) -> DiffFinish:
         """The same for figures in another theme."""
         return replace(self, style=self.style.in_theme(theme))
-
-
-def _counterparts(box: Box, view: View) -> Iterator[str]:
-    """The node of *box*, and those of the siblings or repeats that it stands for."""
-    kind = _kind(box.id, view.recording)
-    if kind is None:
-        yield box.id
-    else:
-        yield from (item for item in box.members if _kind(item, view.recording) == kind)
-
-
-def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
-    """Whether it is a scope, its depth, and its class or name; None for other nodes."""
-    scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
-    if scope is not None:
-        return True, len(recording.within(scope.parent)), scope.cls
-    return (False, len(recording.within(op.scope)), op.name) if op is not None else None
 
 
 def _plain(box: Box, view: View, theme: Theme) -> Look:

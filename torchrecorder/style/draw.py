@@ -249,6 +249,7 @@ def _group_look(view: View, style: Style, graphs: GraphMarks, cluster: Cluster, 
         look = theme.groups[min(depth, len(theme.groups) - 2 + depth % 2)]
     else:
         look = theme.region
+    look = style.custom.frame(look, style.custom.of_cluster(cluster, view), theme)
     if cluster.count > 1:
         look = replace(look, width=2.0)
     if style.color_by is None:

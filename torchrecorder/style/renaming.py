@@ -1,4 +1,4 @@
-"""Renaming: other names of modules, ops and tensors in a figure."""
+"""Renaming: other names, or colors, for the modules, ops and tensors of a figure, by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
@@ -43,10 +44,14 @@ class Renaming:
         known = recording.call_paths.known(names) if self.names else ()
         return self.find((*known, role))
 
-    def check(self, *recordings: RecordedRun) -> None:
-        """Warn about names that match nothing in any of *recordings*."""
+    def node(self, node: str, recording: RecordedRun) -> str | None:
+        """The text for a scope, op, value, grad node or output, by any of its names."""
+        return self.find(_names(node, recording)) if self.names else None
+
+    def check(self, option: str, *recordings: RecordedRun) -> None:
+        """Warn about names in *option* that match nothing in any of *recordings*."""
         known = (name for recording in recordings for name in called(recording))
-        warn_unmatched("rename", self.names, known)
+        warn_unmatched(option, self.names, known)
 
     def find(self, called: Iterable[str]) -> str | None:
         """The text for a part with these names, most specific first."""
@@ -62,14 +67,27 @@ class Renaming:
 
 def called(recording: RecordedRun) -> Iterator[str]:
     """All names in *recording* that a mapping can use."""
-    for scope in recording.scopes.values():
-        yield from (*recording.call_paths[scope.id], scope.name, scope.cls)
-    for op in recording.ops.values():
-        yield from (op.name, *recording.call_paths.of_op(op))
-    for value in recording.values.values():
-        yield from (value.role.value, *recording.call_paths.known(value.names))
-    for slot in recording.outputs:
-        yield from ("output", slot.name, end_title("output", slot.name))
+    outputs = (f"out:{number}" for number in range(len(recording.outputs)))
+    for node in (*recording.scopes, *recording.ops, *recording.values, *outputs):
+        yield from _names(node, recording)
+
+
+def _names(node: str, recording: RecordedRun) -> Iterator[str]:
+    """All names of a scope, op, value or output, most specific first; a grad node has those of the
+    op that made it."""
+    grad = recording.grad_nodes.get(GradId(node))
+    scope = recording.scopes.get(ScopeId(node))
+    op = recording.ops.get(OpId(node) if grad is None else grad.owner or OpId(""))
+    value = recording.values.get(ValueId(node))
+    if scope is not None:
+        yield from filter(None, (*recording.call_paths[scope.id], scope.name, scope.cls))
+    elif op is not None:
+        yield from (*recording.call_paths.of_op(op), op.name)
+    elif value is not None:
+        yield from (*recording.call_paths.known(value.names), value.role.value)
+    elif node.startswith("out:"):
+        slot = recording.outputs[int(node.partition(":")[2])]
+        yield from (end_title("output", slot.name), "output")
 
 
 def check_names(names: object) -> None:

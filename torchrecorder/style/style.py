@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, Optional, Union
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.checks import (
-    CALLABLE, FLAG, FROM_0, MAPPING, RANGE, TEXTS, WORD, Check, above_0, one_of, pair, shown, words,
+    CALLABLE, FLAG, FROM_0, MAPPING, RANGE, TEXTS, WORD, Check, above_0, check_one, one_of, pair,
+    shown, words,
 )
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import MODES, OpId, ScopeId
@@ -17,7 +19,8 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.attributes import FIELDS as ATTRIBUTES, as_written
-from torchrecorder.style.color import COLOR, listed, solid
+from torchrecorder.style.color import COLOR, OPAQUE, listed, solid
+from torchrecorder.style.custom_colors import CustomColors
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.paper import PLACES, READABLE, Paper, place, points
@@ -145,6 +148,12 @@ class Style(Checked):
         "Direction of the flow. ``\"TB\"`` is top to bottom, ``\"LR\"`` left to right.",
         one_of("TB", "LR", "BT", "RL"), default="TB",
     )
+    colors: Mapping[str, str] = option(
+        "Colors of modules, operations and tensors. ``{\"encoder\": \"#ffd6a5\"}``: a path, name, "
+        "class or pattern, and the color of its boxes. Frames of open modules have a tint of it.",
+        replace(MAPPING, expected="a mapping from names to colors", read=pair, several=True),
+        factory=dict, placeholder="NAME=COLOR",
+    )
     color_by: Union[str, Annotation, None] = option(
         "Color boxes by a number, which is also shown on them. Such as ``\"backward_time\"`` or "
         "``\"saved_bytes\"``; the legend shows the scale. A fold shows the sum of its siblings, in "
@@ -244,12 +253,33 @@ class Style(Checked):
         if not isinstance(self.theme, Theme):
             object.__setattr__(self, "theme", THEMES[self.theme or LIGHT.name])
         check_names(self.rename)
+        object.__setattr__(self, "colors", dict(self._plain_colors()))
         if self.background is not None:
             plain = solid(self.background) or listed(self.background)
             object.__setattr__(self, "background", plain)
         for field_ in ATTRIBUTES:
             object.__setattr__(self, field_, as_written(field_, getattr(self, field_)))
         self.paper()
+
+    def _plain_colors(self) -> Iterator[tuple[str, str]]:
+        """The colors of `colors` as ``"#rrggbb"``.
+
+        Raises:
+            InvalidArgument: One is no such color, or a number colors the boxes.
+        """
+        if self.colors and self.color_by is not None:
+            raise InvalidArgument(
+                "colors= and color_by= both color boxes: give only one of them; numbers= writes "
+                "numbers on boxes without coloring them"
+            )
+        for name, color in self.colors.items():
+            check_one(f"colors: the color of {name!r}", color, OPAQUE)
+            yield name, solid(color) or ""
+
+    @cached_property
+    def custom(self) -> CustomColors:
+        """The `colors`, which finds those of boxes and clusters."""
+        return CustomColors(self.colors)
 
     def in_theme(self, theme: Theme) -> Style:
         """The same style in another theme."""
@@ -272,7 +302,8 @@ class Style(Checked):
     def look(self, box: Box, view: View) -> Look:
         """The look of *box*: the answer of the first rule that has one.
 
-        If a number colors the boxes, families have no looks.
+        If a number colors the boxes, families have no looks. A color of `colors` replaces those
+        of `RULES`, except where the run failed.
         """
         for rule in (*self.rules, by_kind):
             if rule is by_family and self.color_by is not None:
@@ -282,6 +313,8 @@ class Style(Checked):
                 break
         if not isinstance(look, Look):
             raise InvalidArgument(f"a rule must give a Look or None, not {shown(look)}")
+        if rule in RULES and rule is not by_failure:
+            look = self.custom.fill(look, self.custom.of_box(box, view), self.theme)
         if self.node_attributes:
             look = replace(look, attributes={**self.node_attributes, **look.attributes})
         return look

@@ -177,7 +177,7 @@ class TreeAppearance:
             if key not in made:
                 place = self.tree.places[first]
                 if place.fold:
-                    made[key] = self._fold(folds[place.id], key[2], key[3])
+                    made[key] = self._fold(place.id, folds[place.id], key[2], key[3])
                 elif place.id in groups:
                     group, twin = groups[place.id]
                     corner = self._corner(_titled(group.label, title), (group.look, twin.look))
@@ -216,11 +216,16 @@ class TreeAppearance:
         return self._sizes[key]
 
     def _fold(
-        self, shapes: tuple[Shape, Shape], output_line: str | None, next_: str | None
+        self, fold: str, shapes: tuple[Shape, Shape], output_line: str | None, next_: str | None
     ) -> Appearance:
-        """A fold has the title of its box in its corner, a wide frame, and no color. *next_* is the
-        caption of the values that a loop passes to its next iteration."""
-        light, dark = (replace(theme.region, dash="solid", width=2.0) for theme in self.themes)
+        """A fold has the title of its box in its corner, a wide frame, and no color except a custom
+        one. *next_* is the caption of the values that a loop passes to its next iteration."""
+        custom = self.style.custom
+        key = custom.of_box(self.fold_boxes[fold], self.tree.view)
+        light, dark = (
+            custom.frame(replace(theme.region, dash="solid", width=2.0), key, theme)
+            for theme in self.themes
+        )
         drawn, caption = shapes[0], (Text(next_),) if next_ else ()
         title = tuple(item for item in drawn.label if item.part == "title")
         closed = replace(drawn, label=(*drawn.label, *caption))

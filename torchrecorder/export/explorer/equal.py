@@ -35,7 +35,9 @@ def representatives(
 def _is_uniform(tree: Tree, style: Style) -> bool:
     """Whether *style* draws equal recorded data in the same way everywhere."""
     recording = tree.view.recording
-    own = style.finish, style.rename, style.notes, style.numbers, style.edge_attributes
+    own = (
+        style.finish, style.rename, style.colors, style.notes, style.numbers, style.edge_attributes
+    )
     marked = recording.failed, recording.statistics, recording.compiled_graphs
     plain = style.rules == RULES and not any((*own, *marked, tree.view.backward))
     return plain and not any(arrow.some for arrow in tree.view.arrows)
