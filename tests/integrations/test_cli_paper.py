@@ -14,13 +14,14 @@ NET = ("render", "cli_nets:Net", "--shape", "2,4", "--depth", "1")
 
 
 def test_size_and_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sizes, new names and groups reach the figure."""
+    """Sizes, new names, colors and groups reach the figure."""
     asked = ("--width", "60mm", "--min-fontsize", "2", "--rename", "x=features", "--rename",
-             "Linear = Dense")
+             "Linear = Dense", "--colors", "x=#abcdef")
     assert run(capsys, *NET, *asked, "-o", "a.svg")[0] == 0
     svg = (folder / "a.svg").read_text()
     assert '<svg width="60mm"' in svg
     assert ">features<" in svg and ": Dense<" in svg and ": Linear<" not in svg
+    assert 'fill="#abcdef"' in svg
     plain = run(capsys, *NET, "-o", "b.svg", "--group", "Everything=*")
     assert plain[0] == 0 and ">Everything<" in (folder / "b.svg").read_text()
 
@@ -28,6 +29,8 @@ def test_size_and_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize("asked, said", [
     (("--width", "60"), "--width must be a length with its unit"),
     (("--width", "5mm"), "on paper 5 mm wide the smallest text would be"),
+    (("--colors", "x=blurple"), "--colors: the color of 'x' must be a color"),
+    (("--colors", "x=red", "--color-by", "parameters"), "--colors and --color-by both color"),
     (("--group", "A=nothing"), "no module or operation is called 'nothing'"),
 ])
 def test_what_cannot_be(

@@ -66,11 +66,12 @@ def test_several_values():
     given = {
         "rename": "fc = Classifier\nconv1=Stem", "group": "Stem = conv1, bn1", "hide": "a, b; c",
         "node-attributes": "penwidth=2", "option": "ranksep=1; nodesep=0.5", "fold": None,
+        "colors": "fc = #caffbf; conv1=red",
     }
     assert options.drawing(given) == {
         "rename": {"fc": "Classifier", "conv1": "Stem"}, "group": {"Stem": ("conv1", "bn1")},
         "hide": ("a", "b", "c"), "node_attributes": {"penwidth": "2"}, "ranksep": 1,
-        "nodesep": 0.5, "fold": True,
+        "nodesep": 0.5, "fold": True, "colors": {"fc": "#caffbf", "conv1": "red"},
     }
     made = options.target("nets:Net", {"shape": "1,3\nx=2", "arg": "3; gelu", "set": "bias=no"})
     assert [(shape.name, shape.sizes) for shape in made.shape] == [(None, (1, 3)), ("x", (2,))]
