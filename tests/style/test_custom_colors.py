@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,12 +70,20 @@ def test_an_exact_key_wins_over_a_pattern() -> None:
 @pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
 @pytest.mark.parametrize("color", ["#ffd6a5", "#0072b2", "#000000", "#fffffe"])
 def test_text_is_readable(color: str, theme: Theme) -> None:
-    """On boxes, which have the color, and on frames, which have a tint of it."""
+    """On boxes, which have the color, and on frames, which have a tint of it; outlines are seen."""
     found = figure(network(), Style(theme, colors={"body": color, "add": color}))
     looks = [shape.look for shape in found.shapes if shape.look.fill == color]
     looks.append(frames(found)["body"])
     assert len(looks) == 2
     assert all(contrast(look.text, look.fill) >= READABLE for look in looks)
+    assert all(contrast(look.stroke, look.fill) > 1.3 for look in looks)
+
+
+def test_a_tint_on_paper_without_a_color() -> None:
+    """As on white paper, if text is dark."""
+    clear = replace(THEMES["light"], paper="transparent")
+    found = [figure(network(), Style(theme, colors={"body": RED})) for theme in ("light", clear)]
+    assert frames(found[0])["body"] == frames(found[1])["body"]
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
@@ -102,6 +111,13 @@ def test_a_fold_has_the_color_of_all_its_siblings(colors: Mapping[str, str], cou
     plain = frames(figure(convnet(), Style()))
     opened = frames(figure(convnet(), Style(colors=colors)))
     assert (opened["layers.0"].fill != plain["layers.0"].fill) == bool(count)
+
+
+@pytest.mark.parametrize(("key", "count"), [("layers.*.a.weight", 1), ("layers.0.*", 0)])
+def test_a_parameter_of_a_fold(key: str, count: int) -> None:
+    """It stands for those of all siblings."""
+    found = figure(convnet(), Style(colors={key: RED}), parameters=True)
+    assert len(filled(found)) == count
 
 
 def test_a_group_by_its_name() -> None:
@@ -180,11 +196,11 @@ def test_in_a_comparison_only_what_is_equal_has_a_custom_color(tmp_path: Path) -
     for colors in ({}, {"fc": RED, "act": RED}):
         target = tmp_path / f"{len(colors)}.dot"
         drawn = both.render(target, depth=1, legend=True, colors=colors).read_text()
+        assert RED not in drawn
         looks.append([
             re.findall(r'fillcolor="([^"]+)"', line)
             for name in ("fc: Linear", "act: ReLU") for line in drawn.splitlines() if name in line
         ])
-    assert RED not in str(looks)
     (plain, changed), (tinted, marked) = looks
     assert tinted != plain and marked == changed
 
@@ -204,3 +220,13 @@ def test_a_page_keeps_colors_of_what_opens_and_closes(theme: str) -> None:
     assert found[opened][theme]["fill"] == frames(
         figure(convnet(), Style(THEMES[theme], colors={"layers.?": RED}))
     )["layers.0"].fill
+
+
+def test_a_page_colors_one_of_equal_siblings() -> None:
+    """Its siblings and their fold have none."""
+    page = Page(data_of(convnet(), Style(colors={"layers.2": RED}), depth=2))
+    looks = zip(page.items["label"], page.items["look"])
+    assert [
+        page.lines(label)[0] for label, look in looks
+        if page.data["looks"][look]["light"]["fill"] == RED
+    ] == ["2: Block"]
