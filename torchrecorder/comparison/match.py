@@ -14,7 +14,10 @@ from typing import Any
 
 from torchrecorder.comparison.functions import call, is_replaced
 from torchrecorder.comparison.list_places import place_of, uneven_lists
-from torchrecorder.comparison.moved_scopes import ScopePair, called_elsewhere, equal_elsewhere
+from torchrecorder.comparison.moved_scopes import (
+    ScopePair, called_elsewhere, equal_elsewhere, moved_path,
+)
+from torchrecorder.comparison.renamed_lists import renamed_lists
 from torchrecorder.comparison.step_keys import (
     TIERS, Side, StepKey, called, keys_of, made_alike, named, outermost, step_name, uneven_names,
     weighted,
@@ -126,7 +129,7 @@ class _Matcher:
         if len(roots) != 1 or len(others) != 1:
             return
         left, right = a.scopes[roots[0]], b.scopes[others[0]]
-        if left.id in self.scopes.there or right.id in self.scopes.back:
+        if self._is_known(left, right):
             return
         if sure and not are_alike(left, right, self.a.inside, self.b.inside):
             if unwrapped(left, right, self.a.inside, self.b.inside) == (left, right):
@@ -154,6 +157,10 @@ class _Matcher:
         """Whether two steps can match; innermost modules of different classes cannot."""
         return not is_replaced(self.a.recording, self.b.recording, a, b)
 
+    def _is_known(self, a: Scope, b: Scope) -> bool:
+        """Whether one of two scopes has a counterpart."""
+        return a.id in self.scopes.there or b.id in self.scopes.back
+
     def _inside(self, a: ScopeId | None, b: ScopeId | None) -> Iterator[StepPair]:
         left = _free(self.a.recording.children[a], self.scopes.there)
         right = _free(self.b.recording.children[b], self.scopes.back)
@@ -165,6 +172,8 @@ class _Matcher:
         )
         yield from ((left[i], right[j]) for i, j in pairs)
         yield from self._anywhere(*rest)
+        lists = renamed_lists(self.a, self.b, left, right, pairs)
+        yield from (pair for pair in lists if not self._is_known(*pair))
 
     def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[IndexPair]:
         """Pairs of indices in their common order.
@@ -249,7 +258,7 @@ class _Matcher:
                  for left, right in self.modules.there.items()
                  if a.modules[left].names and b.modules[right].names}
         for module in a.modules.values():
-            twin = named.get(_moved_path(module.names[0], paths)) if module.names else None
+            twin = named.get(moved_path(module.names[0], paths)) if module.names else None
             if twin is not None and not (module.calls and b.modules[twin].calls):
                 self.modules.add(module.id, twin)
         for left, right in self.modules.there.items():
@@ -378,17 +387,6 @@ def _written(recording: RecordedRun, scope: ScopeId) -> Iterator[Slot]:
     for step in recording.children[scope]:
         for value in step.writes if isinstance(step, Op) else ():
             yield from (Slot(name, value) for name in recording.values[value].names)
-
-
-def _moved_path(path: str, paths: Mapping[str, str]) -> str:
-    """The path in the second run of a module; *paths*: those of matched modules around it."""
-    around, rest = path, ""
-    while around not in paths:
-        if not around:
-            return path
-        around, _, name = around.rpartition(".")
-        rest = f".{name}{rest}"
-    return (paths[around] + rest).removeprefix(".")
 
 
 def _free(steps: Iterable[Scope | Op], taken: Mapping[ScopeId, ScopeId]) -> list[Scope | Op]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Container, Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 from torchrecorder.comparison.step_keys import Side, Skeleton
@@ -106,6 +106,17 @@ class _Rest(NamedTuple):
         return not self.is_known(around) and all(
             one in self.taken or one in self.known for one in self.inside(around)
         )
+
+
+def moved_path(path: str, paths: Mapping[str, str]) -> str:
+    """The path in the second run of a module; *paths*: those of matched modules around it."""
+    around, rest = path, ""
+    while around not in paths:
+        if not around:
+            return path
+        around, _, name = around.rpartition(".")
+        rest = f".{name}{rest}"
+    return (paths[around] + rest).removeprefix(".")
 
 
 def _path_of(side: Side, scope: Scope) -> Hashable:
