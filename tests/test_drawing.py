@@ -12,7 +12,7 @@ import pytest
 import torchrecorder
 from tests.figures import network
 from torchrecorder.drawing import file_name, temporary
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.errors import InvalidArgument, NothingFound
 from torchrecorder.export import by_suffix
 from torchrecorder.options import drawing
 
@@ -67,6 +67,20 @@ def test_what_a_recording_contains() -> None:
     recording = network()
     assert "relu" in recording and "body.0" in recording
     assert "zzz" not in recording and 3 not in recording and None not in recording
+
+
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+def test_a_recording_is_written_without_a_view(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless options have names in them: those that match nothing are warned of."""
+    recording = network()
+    for options in ({"hide": "bdoy"}, {"closed": "bdoy"}, {"rename": {"bdoy": "Body"}}):
+        with pytest.warns(NothingFound, match=r"no name matches 'bdoy'"):
+            recording.render(tmp_path / f"a{suffix}", **options)
+    monkeypatch.setattr(torchrecorder.drawing, "readable_view", None)
+    written = recording.render(tmp_path / f"a{suffix}", color_by="parameters")
+    assert torchrecorder.load(written) == recording
 
 
 def test_a_graph_without_a_styler_has_no_boxes_of_tensors() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import webbrowser
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,12 @@ from torchrecorder.files import check_place, write_file
 from torchrecorder.export.json import Json
 from torchrecorder.export.readable import readable_view
 from torchrecorder.graph.gc_pause import without_gc
-from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.options import Drawing, drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.renaming import Renaming
+from torchrecorder.views.pipeline import ViewOptions
 from torchrecorder.views.view import View
 
 if TYPE_CHECKING:
@@ -59,10 +59,12 @@ def write(recording: RecordedRun, target: Path, chosen: Drawing) -> Path:
 def _content(recording: RecordedRun, chosen: Drawing) -> str | bytes:
     """The content of the file; everything else that was made is gone when this returns."""
     assert chosen.exporter is not None
-    shown = chosen_view(recording, chosen)
     if isinstance(chosen.exporter, Json):  # all of the recording, whatever the options select
-        shown = replace(shown, recording=recording)
-    return chosen.exporter.export(shown, chosen.style)
+        check_recording(recording)
+        if chosen.view != ViewOptions() or chosen.style.rename:
+            chosen_view(recording, chosen)  # refuses options, and warns about names
+        return chosen.exporter.written(recording)
+    return chosen.exporter.export(chosen_view(recording, chosen), chosen.style)
 
 
 def show(

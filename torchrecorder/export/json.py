@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Union
 
 from torchrecorder.export.exporter import times_option
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.option_table import Checked, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
@@ -20,9 +21,13 @@ class Json(Checked):
     times: bool = times_option()
 
     def export(self, view: View, style: Style) -> Union[str, bytes]:
+        return self.written(view.recording)
+
+    def written(self, recording: RecordedRun) -> Union[str, bytes]:
+        """The contents of a file with *recording*."""
         from torchrecorder.graph.storage import dumps
 
-        return self.contents(dumps(view.recording, times=self.times))
+        return self.contents(dumps(recording, times=self.times))
 
     @staticmethod
     def contents(text: str) -> Union[str, bytes]:
