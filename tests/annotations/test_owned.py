@@ -88,6 +88,18 @@ def test_which_operations_read_parameters_that_their_scope_does_not_own() -> Non
     }
 
 
+def test_a_tensor_that_is_only_overwritten_is_not_read() -> None:
+    """Such as weights to which averaged ones are copied; what is copied is read, also to itself."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        weight, average, both = (run.parameter(name) for name in ("weight", "average", "both"))
+        with run.scope("no_grad", kind=ScopeKind.NO_GRAD):
+            run.op("copy_", weight, average, slots=("self", "src"))
+            run.op("copy_", both, both, slots=("self", "src"))
+    reads = ParameterOwners(run.recording()).function_reads.values()
+    assert [read.values for found in reads for read in found] == [(average,), (both,)]
+
+
 def test_a_part_of_a_parameter_of_no_module() -> None:
     """Such as the flat one of FSDP; that of a module has its own gradient."""
     run = Builder("Net")

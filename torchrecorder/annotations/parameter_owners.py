@@ -11,6 +11,7 @@ from typing import NamedTuple
 from torchrecorder.events import (
     BYTES_OF_GRADIENT, CALLED, MODES, STORED, Gradient, ModuleId, Role, ScopeId, ScopeKind, ValueId,
 )
+from torchrecorder.graph.memory_access import replaced
 from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
@@ -99,8 +100,8 @@ class ParameterOwners:
 
     @cached_property
     def function_reads(self) -> Mapping[str, Sequence[FunctionRead]]:
-        """For each op directly in a function or mode, the parameters and buffers that it reads; for
-        each op in a call, those that no module has."""
+        """For each op directly in a function or mode, the parameters and buffers whose contents it
+        reads; for each op in a call, those that no module has."""
         recording, found = self.recording, dict[str, list[FunctionRead]]()
         kinds = {scope.id: scope.kind for scope in recording.scopes.values()}
         functions = {scope for scope, kind in kinds.items() if kind in FUNCTIONS}
@@ -110,8 +111,9 @@ class ParameterOwners:
             scope = op.scope
             if scope is None or scope not in reading:
                 continue
-            roles = ((slot.value, recording.values[slot.value].role) for slot in op.inputs)
-            stored = [value for value, role in roles if role in STORED]
+            overwritten, values = {*replaced(op)}, recording.values
+            read = (slot.value for slot in op.inputs if slot not in overwritten)
+            stored = [value for value in read if values[value].role in STORED]
             if not stored:
                 continue
             outer = next((one for one in recording.within(scope) if one not in functions), None)
