@@ -13,7 +13,9 @@ from torchrecorder.layout.layered.constants import MIN_MOVE, PAD, SEPARATION, TH
 from torchrecorder.layout.layered.edge_routing import corners
 from torchrecorder.layout.layered.layering import rows
 from torchrecorder.layout.layered import constants
-from torchrecorder.layout.layered.ordering import Grid, _dot_lines, _without_graphviz
+from torchrecorder.layout.layered.ordering import (
+    NODE_GAP, Grid, _dot_lines, _without_graphviz, columns,
+)
 from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.positions import HeaderSpace
 from torchrecorder.layout.layered.template import Branch, ClosedChild, Template, Trunk
@@ -158,16 +160,25 @@ def test_without_graphviz_everything_is_right_of_0() -> None:
 
 
 def test_a_piece_of_a_grid_is_without_the_others() -> None:
-    """Its nodes and the edges between them; the highest hang from a common top."""
+    """Its nodes and the edges between them; the highest hang from a chain with a node
+    for each row."""
     grid = Grid([40.0, 7.0, 90.0, 0.2], [2, 3, 2, 4], [(0, 1, 5), (2, 3, 8), (1, 3, 2)])
     text = "\n".join(_dot_lines(grid, [0, 1]))
-    assert [line.partition(" [")[0] for line in text.splitlines()[4:]] == [
-        "0", "1", "0 -> 1", "top -> 0", "}"
+    assert [line.partition(" [")[0] for line in text.splitlines()[3:]] == [
+        "above0", "0", "1", "0 -> 1", "above0 -> 0", "}"
     ]
-    assert '0 [width="0.5556"]' in text and 'top -> 0 [minlen="1"' in text
+    assert '0 [width="0.5556"]' in text
     whole = "\n".join(_dot_lines(grid, [0, 1, 2, 3]))
     assert '3 [width="0.0139"]' in whole and '2 -> 3 [weight="8"]' in whole
-    assert whole.count("top -> ") == 1  # all of them are joined
+    assert whole.count("above") == 2  # all of them are joined
+    apart = "\n".join(_dot_lines(grid, [0, 3]))
+    assert "above1 -> above2" in apart and "above2 -> 3" in apart
+
+
+def test_boxes_without_lines_are_near_each_other() -> None:
+    """In each row, as no line from the top passes between them."""
+    (found,) = columns([Grid([40.0] * 60, [node // 3 for node in range(60)])], timeout=60)
+    assert max(found) < 6 * (40 + NODE_GAP)
 
 
 def test_a_page_has_the_numbers_of_the_layout() -> None:

@@ -100,21 +100,24 @@ def _cut(grid: Grid) -> list[list[int]]:
 
 
 def _dot_lines(grid: Grid, nodes: Sequence[int]) -> Iterator[str]:
-    """Some nodes of a grid in DOT; the first nodes of each component are below a common top."""
+    """Some nodes of a grid in DOT; a chain of nodes holds each component in its rows."""
     here = set(nodes)
     edges = [edge for edge in grid.edges if edge[0] in here and edge[1] in here]
     yield f'digraph {{ graph [nodesep="{NODE_GAP / 72:.4f}", ranksep="0.1"{_effort(nodes, edges)}]'
     yield 'node [shape="box", fixedsize="true", height="0.1", label=""]'
     yield 'edge [arrowhead="none"]'
-    yield 'top [width="0.01"]'
+    start = min(grid.row[node] for node in nodes)
+    highest = [(node, grid.row[node] - start) for node in _highest(grid, nodes, edges)]
+    for row in range(max(row for _, row in highest) + 1):
+        yield f'above{row} [width="0.01"]'
+        if row:
+            yield f'above{row - 1} -> above{row} [weight="0", style="invis"]'
     for node in nodes:
         yield f'{node} [width="{max(grid.widths[node], 1.0) / 72:.4f}"]'
     for one, other, weight in edges:
         yield f'{one} -> {other} [weight="{weight}"]'
-    start = min(grid.row[node] for node in nodes)
-    for node in _highest(grid, nodes, edges):
-        length = grid.row[node] - start + 1
-        yield f'top -> {node} [minlen="{length}", weight="0", style="invis"]'
+    for node, row in highest:
+        yield f'above{row} -> {node} [weight="0", style="invis"]'
     yield "}"
 
 
@@ -142,7 +145,7 @@ def _places(answer: bytes) -> Mapping[int, float]:
     places = {}
     for line in answer.decode().splitlines():
         words = line.split(" ", 3)
-        if words[0] == "node" and words[1] != "top":
+        if words[0] == "node" and words[1].isdigit():
             places[int(words[1])] = float(words[2]) * 72
     return places
 
