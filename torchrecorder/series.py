@@ -166,11 +166,11 @@ class Series:
         if number_ % self.every:
             yield
             return
-        from torchrecorder.capture.recorder import Recorder
-
         from torchrecorder.capture.probes.weights import WeightProbe
+        from torchrecorder.capture.recorder import Recorder
+        from torchrecorder.capture.scope import SeriesScopes
 
-        stats = True if self._scopes is None else tuple(self._scopes)
+        stats = True if self._scopes is None else SeriesScopes(self._scopes)
         followed = WeightProbe(self._model, histograms=self._with_histograms)
         with followed, Recorder(self._model, stats=stats, saved=False) as recorder:
             yield

@@ -53,6 +53,10 @@ Choice = Union[bool, str, Sequence[str]]
 """True for all; or dotted paths of scopes, with the wildcards ``*`` and ``?``."""
 
 
+class SeriesScopes(tuple[str, ...]):
+    """The option *scopes* of `Series`, which is the option *stats* of its recorders."""
+
+
 def chosen(choice: Choice, paths: Sequence[str]) -> Sequence[str]:
     """Those of the *paths* of one call by which *choice* includes it: the first one, unless only
     others match a pattern."""

@@ -15,7 +15,7 @@ from torchrecorder.capture.probes.device import DeviceProbe
 from torchrecorder.capture.probes.profiled import PROFILER, ProfilerRanges
 from torchrecorder.capture.probes.retained_tensors import ReplayProbe, TensorKeeper, op_places
 from torchrecorder.capture.probes.statistics import StatisticsProbe
-from torchrecorder.capture.scope import Choice, patterns_of, scopes_around
+from torchrecorder.capture.scope import Choice, SeriesScopes, patterns_of, scopes_around
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
 from torchrecorder.graph.call_paths import CallPaths
 from torchrecorder.graph.nodes import Module, Op, Scope
@@ -80,7 +80,8 @@ class Probes:
         modules = [event for event in events if isinstance(event, Module)]
         paths = CallPaths((*modules, *entered.values()))
         scopes = [path or item.name for item in entered.values() for path in paths[item.id]]
-        warn_unmatched("stats", patterns_of(self.stats), scopes)
+        option = "scopes" if isinstance(self.stats, SeriesScopes) else "stats"
+        warn_unmatched(option, patterns_of(self.stats), scopes)
         if patterns := patterns_of(self.keep):
             ops = [
                 f"{place}: {event.name}"
