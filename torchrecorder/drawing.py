@@ -61,7 +61,7 @@ def _content(recording: RecordedRun, chosen: Drawing) -> str | bytes:
     assert chosen.exporter is not None
     if isinstance(chosen.exporter, Json):  # all of the recording, whatever the options select
         check_recording(recording)
-        if chosen.view != ViewOptions() or chosen.style.rename:
+        if chosen.view != ViewOptions() or chosen.style.rename or chosen.style.colors:
             chosen_view(recording, chosen)  # refuses options, and warns about names
         return chosen.exporter.written(recording)
     return chosen.exporter.export(chosen_view(recording, chosen), chosen.style)
