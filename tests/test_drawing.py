@@ -75,7 +75,8 @@ def test_a_recording_is_written_without_a_view(
 ) -> None:
     """Unless options have names in them: those that match nothing are warned of."""
     recording = network()
-    for options in ({"hide": "bdoy"}, {"closed": "bdoy"}, {"rename": {"bdoy": "Body"}}):
+    mappings = ({"rename": {"bdoy": "Body"}}, {"colors": {"bdoy": "red"}})
+    for options in ({"hide": "bdoy"}, {"closed": "bdoy"}, *mappings):
         with pytest.warns(NothingFound, match=r"no name matches 'bdoy'"):
             recording.render(tmp_path / f"a{suffix}", **options)
     monkeypatch.setattr(torchrecorder.drawing, "readable_view", None)

@@ -21,6 +21,15 @@ READABLE = 4.5
 FADED = (0.3, 0.22, 0.14, 0.07)
 """How much of the background may be mixed into the color of small text: the shares to try."""
 
+SHARES = (0.5, 0.4, 0.3, 0.24, 0.18, 0.13, 0.09, 0.06)
+"""How much of a color may be in a tint: the shares to try."""
+
+MAX_TINT = {"light": 1.18, "dark": 1.45}
+"""The maximum contrast of a tint to light and to dark paper."""
+
+MIN_EDGE = 2.0
+"""The minimum contrast to a fill of the color that is mixed into its outline."""
+
 
 @lru_cache(maxsize=1024)
 def solid(text: str, scheme: str = "") -> str | None:
@@ -115,6 +124,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@lru_cache(maxsize=1024)
 def ink(fill: str) -> str:
     """Dark gray or white, whichever is easier to read on *fill*; black if neither is readable."""
     soft = max(("#1b1f24", "#ffffff"), key=lambda color: contrast(color, fill))
@@ -135,3 +145,22 @@ def faded(text: str, fill: str) -> str:
         return text
     mixed = (mix(text, fill, share) for share in FADED)
     return next((color for color in mixed if contrast(color, fill) >= READABLE), text)
+
+
+@lru_cache(maxsize=1024)
+def edge(fill: str, text: str) -> str:
+    """The color of an outline around *fill*: closer to the *text* of the theme, if that is seen."""
+    return mix(fill, text if contrast(text, fill) >= MIN_EDGE else ink(fill), 0.45)
+
+
+@lru_cache(maxsize=1024)
+def tint(color: str, paper: str, text: str) -> str:
+    """As much of *color* on *paper* as leaves it close to the paper; *text* is that of the theme.
+
+    Paper without a color counts as white or black, as the text needs.
+    """
+    if not (solid(paper) or "").startswith("#"):
+        paper = ink(text)
+    most = MAX_TINT["light" if luminance(paper) > luminance(text) else "dark"]
+    tints = [mix(paper, color, share) for share in SHARES]
+    return next((item for item in tints if contrast(item, paper) <= most), tints[-1])

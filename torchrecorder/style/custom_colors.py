@@ -7,20 +7,11 @@ from dataclasses import replace
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.style.color import contrast, ink, luminance, mix, solid
+from torchrecorder.style.color import edge, ink, mix, tint
 from torchrecorder.style.figure import Look
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, Cluster, View
-
-SHARES = (0.5, 0.4, 0.3, 0.24, 0.18, 0.13, 0.09, 0.06)
-"""How much of a color may be in the tint of frames: the shares to try."""
-
-MAX_TINT = {"light": 1.18, "dark": 1.45}
-"""The maximum contrast of such a tint to light and to dark paper."""
-
-MIN_EDGE = 2.0
-"""The minimum contrast to a fill of the color that is mixed into its outline."""
 
 
 class CustomColors:
@@ -36,6 +27,8 @@ class CustomColors:
         if not self.colors:
             return None
         recording = view.recording
+        if view.copies(box) == 1:
+            return self._common([box.id], recording)
         for nodes in (recording.values, recording.grad_nodes):
             if box.id in nodes:
                 return self._common((item for item in box.members if item in nodes), recording)
@@ -56,19 +49,15 @@ class CustomColors:
         if key is None:
             return look
         color = self.colors[key]
-        edge = theme.ink if contrast(theme.ink, color) >= MIN_EDGE else ink(color)
-        return replace(look, fill=color, stroke=mix(color, edge, 0.45), text=ink(color))
+        return replace(look, fill=color, stroke=edge(color, theme.ink), text=ink(color))
 
     def frame(self, look: Look, key: str | None, theme: Theme) -> Look:
         """*look* for the frame of an open module with this key: a tint close to the paper."""
         if key is None:
             return look
-        color, clear = self.colors[key], ink(theme.ink)
-        paper = theme.paper if (solid(theme.paper) or "").startswith("#") else clear
-        most = MAX_TINT["light" if luminance(paper) > luminance(theme.ink) else "dark"]
-        tints = [mix(paper, color, share) for share in SHARES]
-        tint = next((item for item in tints if contrast(item, paper) <= most), tints[-1])
-        return replace(look, fill=tint, stroke=mix(look.stroke, color, 0.35))
+        color = self.colors[key]
+        fill = tint(color, theme.paper, theme.ink)
+        return replace(look, fill=fill, stroke=mix(look.stroke, color, 0.35))
 
 
 def counterparts(box: Box, view: View) -> Iterator[str]:
