@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Union
 
 from torchrecorder.annotations.parameter_owners import ParameterOwners
+from torchrecorder.checks import plural
 from torchrecorder.events import (
-    MODES, OF_WEIGHTS, STORED, ModuleId, OpKind, Role, ScopeKind, ValueId,
+    MODES, OF_WEIGHTS, STORED, ModuleId, OpKind, Role, ScopeId, ScopeKind, ValueId,
 )
 from torchrecorder.graph.mappings import grouped
-from torchrecorder.graph.nodes import Module, Op, Scope
+from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.weights import Weights
 from torchrecorder.views.training import is_sharding
@@ -60,6 +62,39 @@ def fitting(listed: Sequence[TableRow], depth: int | None) -> list[TableRow]:
         fitting = (level for level, total in zip(levels, totals) if total <= DEFAULT_MAX_ROWS)
         depth = max([1, *fitting])
     return [row for row in listed if row.depth <= depth]
+
+
+def closed(
+    recording: RecordedRun, listed: Sequence[TableRow], shown: Sequence[TableRow]
+) -> list[TableRow]:
+    """The rows *shown* of all that are *listed*; those of which the rows inside are left out have
+    notes on the parameters in them."""
+    owned = ParameterOwners(recording)
+    inside = {row.ids[0] for row, after in pairwise(listed) if after.depth > row.depth}
+    deepest = max((row.depth for row in shown), default=0)
+    return [
+        replace(row, notes=tuple(dict.fromkeys((*row.notes, *_in_all(owned, row)))))
+        if row.depth == deepest and row.ids[0] in inside and not row.again else row
+        for row in shown
+    ]
+
+
+def _in_all(owned: ParameterOwners, row: TableRow) -> Iterator[str]:
+    """Notes on all parameters of a row."""
+    recording = owned.recording
+    scopes = scopes_inside(recording, [ScopeId(item) for item in row.ids])
+    members = owned.within(scopes)
+    values = [recording.values[ValueId(item)] for item in members if item in recording.values]
+    held = [value for value in values if value.role is Role.PARAMETER and _is_own(value)]
+    unreached = owned.unreached & recording.consumers.keys()
+    for number, some, every in (
+        (sum(not value.trainable for value in held), "{} frozen", "frozen"),
+        (sum(value.id in unreached for value in held), "no gradient for {}", "no gradient"),
+        (sum(value.id in owned.left_out for value in held), "{} not updated", "not updated"),
+    ):
+        if number:
+            part = f"{number} of {plural(len(held), 'parameter')}"
+            yield every if number == len(held) else some.format(part)
 
 
 class _TableRows:
@@ -157,8 +192,7 @@ class _TableRows:
         """Notes on the parameters of a module itself."""
         held = (slot.value for slot in module.parameters)
         rows = (self.recording.values[value] for value in held)
-        # Those that ``functional_call`` puts in a module are tensors that the run itself computed.
-        own = {row.id: None for row in rows if row.producer is None or row.kind == "Parameter"}
+        own = {row.id: None for row in rows if _is_own(row)}
         if any(value in self.owned.tied for value in own):
             yield "tied"
         if own and not any(self.recording.values[value].trainable for value in own):
@@ -247,6 +281,11 @@ def _together(ops: Sequence[Op], depth: int) -> TableRow:
     title = f"{len(ops)} ops: {', '.join(shown)}{more}"
     failed = ("failed",) if any(op.failed for op in ops) else ()
     return TableRow(depth, title, tuple(op.id for op in ops), notes=failed)
+
+
+def _is_own(parameter: Value) -> bool:
+    """Whether it is not a tensor that the run computed and ``functional_call`` put in a module."""
+    return parameter.producer is None or parameter.kind == "Parameter"
 
 
 def _names(module: Module, values: Iterable[ValueId]) -> str:

@@ -23,7 +23,7 @@ from torchrecorder.checks import (
 )
 from torchrecorder.events import OF_WEIGHTS, UNFINISHED, OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded
-from torchrecorder.export.table.rows import TableRow, every_row, fitting
+from torchrecorder.export.table.rows import TableRow, closed, every_row, fitting
 from torchrecorder.export.table.alignment import Column, table, tree
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.gc_pause import without_gc
@@ -94,7 +94,7 @@ def summary(
     found = every_row(recording, ops=ops or depth == OPS)
     if fold:
         found = folded(recording, found, similar=fold == "similar")
-    listed = fitting(found, sys.maxsize if depth == OPS else depth)
+    listed = closed(recording, found, fitting(found, sys.maxsize if depth == OPS else depth))
     filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]
     lines = list(table(filled))
     rule = lines[1]
