@@ -31,6 +31,32 @@ def doubling(times: int) -> Recording:
     return run.recording()
 
 
+def tapped(in_a_row: bool, *taps: int) -> Recording:
+    """Four blocks in a row, or beside each other, of which some have one more reader."""
+    run = Builder()
+    with run.scope("Net"):
+        h, seen = run.input(), list[ValueId]()
+        for place in range(4):
+            with run.scope(str(place), "Block"):
+                found = linear(run, "fc", h)
+            seen.append(found)
+            h = found if in_a_row else h
+        run.op("cat", *(seen[tap] for tap in taps))
+    return run.recording()
+
+
+@pytest.mark.parametrize(("in_a_row", "taps", "some"), [
+    (True, [0], True), (True, [1, 2], True), (True, [3], False), (True, [0, 1, 2, 3], False),
+    (False, [0], True), (False, [3], True), (False, [1, 3], True), (False, [0, 1, 2, 3], False),
+])
+def test_arrows_out_of_some_repeats_are_marked(
+    in_a_row: bool, taps: Sequence[int], some: bool
+) -> None:
+    """In a row, one out of the last is that of all, as in every fold."""
+    view = view_of(tapped(in_a_row, *taps), depth=1, fold="similar")
+    assert dict(zip(arrows(view), (arrow.some for arrow in view.arrows)))["0 -> cat"] is some
+
+
 @pytest.mark.parametrize("fold", [True, "similar"])
 def test_parallel_edges_stay_parallel(fold: bool | str) -> None:
     """Two arguments of one op are two arrows in the fold, as in each of its siblings."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import networkx as nx
@@ -18,7 +17,7 @@ from tests.test_properties import RUNS, graph_of, ops_in
 from torchrecorder.capture.record import record
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.align import aligned
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.events import OpId
 from torchrecorder.export.explorer.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
@@ -160,32 +159,6 @@ def test_arrows_that_some_repeats_have_are_marked() -> None:
     assert len(view.arrows) == 7
     lines = [line.look.dash for line in draw(view).lines]
     assert lines.count("dashed") == 3
-
-
-def tapped(in_a_row: bool, *taps: int) -> Recording:
-    """Four blocks in a row, or beside each other, of which some have one more reader."""
-    run = Builder()
-    with run.scope("Net"):
-        h, seen = run.input(), list[ValueId]()
-        for place in range(4):
-            with run.scope(str(place), "Block"):
-                found = linear(run, "fc", h)
-            seen.append(found)
-            h = found if in_a_row else h
-        run.op("cat", *(seen[tap] for tap in taps))
-    return run.recording()
-
-
-@pytest.mark.parametrize(("in_a_row", "taps", "some"), [
-    (True, [0], True), (True, [1, 2], True), (True, [3], False), (True, [0, 1, 2, 3], False),
-    (False, [0], True), (False, [3], True), (False, [1, 3], True), (False, [0, 1, 2, 3], False),
-])
-def test_arrows_out_of_some_repeats_are_marked(
-    in_a_row: bool, taps: Sequence[int], some: bool
-) -> None:
-    """In a row, one out of the last is that of all, as in every fold."""
-    view = similar(tapped(in_a_row, *taps), depth=1)
-    assert dict(zip(arrows(view), (arrow.some for arrow in view.arrows)))["0 -> cat"] is some
 
 
 def test_an_optional_part_of_the_last_has_a_way_out() -> None:
