@@ -11,8 +11,9 @@ from typing import NamedTuple
 from torchrecorder.events import (
     BYTES_OF_GRADIENT, CALLED, MODES, STORED, Gradient, ModuleId, Role, ScopeId, ScopeKind, ValueId,
 )
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.memory_access import replaced
-from torchrecorder.graph.nodes import Module, Value
+from torchrecorder.graph.nodes import Module, Op, Value
 from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 
@@ -140,7 +141,7 @@ class ParameterOwners:
                 (twice if value in seen else seen).add(value)
         return frozenset(twice)
 
-    @cached_property
+    @property
     def cleared(self) -> Mapping[str, str]:
         """See `cleared_gradients`."""
         return cleared_gradients(self.recording)
@@ -159,16 +160,11 @@ class ParameterOwners:
     def left_out(self) -> frozenset[ValueId]:
         """The parameters with a gradient to which nothing was written, if optimizer steps updated
         others."""
-        recording, first = self.recording, before_writes(self.recording)
-        steps = optimizer_steps(recording)
-        written, updated = set[ValueId](), set[ValueId]()
-        for op in recording.ops.values() if steps else ():
-            found = [first.get(value, value) for value in op.writes]
-            written.update(found)
-            updated.update(found if op.scope in steps else ())
+        recording = self.recording
+        if not updated_parameters(recording):
+            return frozenset()
         stored = {one.id for one in recording.values.values() if one.role is Role.PARAMETER}
-        reached = with_gradient(recording) & stored if updated & stored else set[ValueId]()
-        return frozenset(reached - written)
+        return frozenset((with_gradient(recording) & stored) - writers(recording).keys())
 
 
 @once
@@ -230,6 +226,7 @@ def _received(recording: RecordedRun) -> Iterator[tuple[ValueId, int, Gradient]]
                 yield first.get(leaf, leaf), ran.run, gradient
 
 
+@once
 def optimizer_steps(recording: RecordedRun) -> dict[ScopeId, ScopeId]:
     """The outermost optimizer step around each scope in one, itself included."""
     found: dict[ScopeId | None, ScopeId] = {}
@@ -239,6 +236,29 @@ def optimizer_steps(recording: RecordedRun) -> dict[ScopeId, ScopeId]:
         elif scope.kind is ScopeKind.OPTIMIZER:
             found[scope.id] = scope.id
     return {scope: step for scope, step in found.items() if scope is not None}
+
+
+@once
+def updated_parameters(recording: RecordedRun) -> frozenset[ValueId]:
+    """The parameters to which optimizer steps wrote, by first values."""
+    steps, values = optimizer_steps(recording), recording.values
+    if not steps:
+        return frozenset()
+    written = writers(recording).items()
+    return frozenset(
+        value for value, ops in written
+        if values[value].role is Role.PARAMETER and any(op.scope in steps for op in ops)
+    )
+
+
+@once
+def writers(recording: RecordedRun) -> dict[ValueId, list[Op]]:
+    """The ops that wrote to each tensor, in run order, by the first value of a parameter."""
+    first = before_writes(recording)
+    return grouped(
+        (value, op) for op in recording.ops.values()
+        for value in dict.fromkeys(first.get(one, one) for one in op.writes)
+    )
 
 
 @once

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Literal
 
-from torchrecorder.annotations.parameter_owners import before_writes, optimizer_steps
+from torchrecorder.annotations.parameter_owners import (
+    before_writes, optimizer_steps, updated_parameters, writers,
+)  # fmt: skip
 from torchrecorder.annotations.places import op_in_words
+from torchrecorder.checks import plural
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeKind, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.find import tensor_named
 from torchrecorder.query.missing_gradient import why_no_gradient
@@ -70,11 +75,11 @@ class _UpdateSearch:
         self.value = value
         self.name = value.names[0] if value.names else value.id
         self.around = optimizer_steps(recording)
-        self.steps = [recording.scopes[step] for step in dict.fromkeys(self.around.values())]
+        self.steps = _steps(recording)
 
     def answer(self) -> MissingUpdate | None:
         """The first reason that holds."""
-        writes = [op for op in self.recording.ops.values() if self._writes(op)]
+        writes = writers(self.recording).get(self.value.id, [])
         updates = [op for op in writes if self._step(op) is not None]
         if updates:
             step = self._step(updates[-1])
@@ -103,14 +108,6 @@ class _UpdateSearch:
     def _because(self, reason: MissingUpdateReason, text: str, *ops: Op) -> MissingUpdate:
         return MissingUpdate(self.name, reason, text, ops)
 
-    def _writes(self, op: Op) -> bool:
-        """Whether *op* writes to the parameter."""
-        return any(self._firsts.get(value, value) == self.value.id for value in op.writes)
-
-    @cached_property
-    def _firsts(self) -> dict[ValueId, ValueId]:
-        return before_writes(self.recording)
-
     def _step(self, op: Op) -> Scope | None:
         """The optimizer step around *op*."""
         step = self.around.get(op.scope) if op.scope is not None else None
@@ -120,50 +117,35 @@ class _UpdateSearch:
     def _arrivals(self) -> list[int]:
         """The positions in run order of the backward passes that computed its gradient, without
         those in a closure that a step called."""
-        grads, runs = self.recording.grad_nodes, self.recording.backward_runs
-        reached = {
-            ran.run for ran in self.recording.grad_runs
-            if (leaf := grads[ran.grad].variable) is not None
-            and self._firsts.get(leaf, leaf) == self.value.id
-        }
-        ops = [self.recording.ops[run.op] for run in runs if run.run in reached]
+        reached = _passes(self.recording).get(self.value.id, ())
+        ops = [self.recording.ops[op] for op in reached]
         return [op.index for op in ops if self._step(op) is None]
 
     def _zeroed(self, step: Scope) -> MissingUpdate | None:
         """The reason if its gradient was set to zeros just before this step."""
         arrived = max((index for index in self._arrivals if index < step.index), default=step.index)
         between = range(arrived, step.index)
-        for op in self.recording.ops.values():
-            if op.index in between and self._zeroes(op):
-                words = op_in_words(self.recording, OpId(op.id))
-                text = f"{words} set its gradient to zeros before {_in_words(step)}"
-                return self._because("zeroed", text, op)
-        return None
-
-    def _zeroes(self, op: Op) -> bool:
-        """Whether *op* sets the gradient of the parameter to zeros."""
-        names = {f"{name}{GRAD_SUFFIX}" for name in self.value.names}
-        written = (self.recording.values[value].names for value in op.writes)
-        return op.name in _ZEROING and any(not names.isdisjoint(found) for found in written)
+        zeroing = _zeroing(self.recording)
+        ops = [op for name in self.value.names for op in zeroing.get(f"{name}{GRAD_SUFFIX}", ())]
+        ops = [op for op in ops if op.index in between]
+        if not ops:
+            return None
+        op = min(ops, key=attrgetter("index"))
+        words = op_in_words(self.recording, OpId(op.id))
+        text = f"{words} set its gradient to zeros before {_in_words(step)}"
+        return self._because("zeroed", text, op)
 
     def _left_out(self, step: Scope) -> MissingUpdate:
         """The reason if *step*, after its gradient arrived, did not update it."""
-        others = {first for op in self.recording.ops.values() for first in self._updated(op)}
+        others = updated_parameters(self.recording)
         if not others:
             text = "updated nothing: all gradients were None, as after zero_grad()"
             return self._because("nothing updated", f"{_in_words(step)} {text}")
         text = (
-            f"updated {len(others)} other parameter{'s' * (len(others) > 1)} only: either none of "
-            "its parameter groups has this one, or its gradient was None by then"
+            f"updated {plural(len(others), 'other parameter')} only: either none of its parameter "
+            "groups has this one, or its gradient was None by then"
         )
         return self._because("left out", f"{_in_words(step)} {text}")
-
-    def _updated(self, op: Op) -> Iterator[ValueId]:
-        """The first values of the parameters that *op* updates in an optimizer step."""
-        values = self.recording.values
-        if op.writes and self._step(op) is not None:
-            firsts = (self._firsts.get(value, value) for value in op.writes)
-            yield from (first for first in firsts if values[first].role is Role.PARAMETER)
 
     def _overwritten(self, later: list[Op]) -> MissingUpdate | None:
         """The reason if other numbers were written to it after its update."""
@@ -178,3 +160,31 @@ def _in_words(step: Scope) -> str:
     """``"the step of SGD at train.py:12"``."""
     line = f" at {step.source.place}" if step.source is not None else ""
     return f"the step of {step.cls or step.name}{line}"
+
+
+@once
+def _steps(recording: RecordedRun) -> list[Scope]:
+    """The outermost optimizer steps."""
+    return [recording.scopes[step] for step in dict.fromkeys(optimizer_steps(recording).values())]
+
+
+@once
+def _passes(recording: RecordedRun) -> dict[ValueId, list[OpId]]:
+    """The calls of backward that reached each leaf, in run order, by the first value of a
+    parameter."""
+    first, reached = before_writes(recording), dict[int, dict[ValueId, None]]()
+    for ran in recording.grad_runs:
+        leaf = recording.grad_nodes[ran.grad].variable
+        if leaf is not None:
+            reached.setdefault(ran.run, {})[first.get(leaf, leaf)] = None
+    runs = recording.backward_runs
+    return grouped((leaf, run.op) for run in runs for leaf in reached.get(run.run, ()))
+
+
+@once
+def _zeroing(recording: RecordedRun) -> dict[str, list[Op]]:
+    """The ops that set each gradient to zeros, by its names."""
+    ops = (op for op in recording.ops.values() if op.name in _ZEROING)
+    return grouped(
+        (name, op) for op in ops for value in op.writes for name in recording.values[value].names
+    )
