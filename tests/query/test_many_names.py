@@ -66,6 +66,26 @@ def test_gradients_that_arrived_are_listed_once() -> None:
     assert growth(asking, 16) < 2.2
 
 
+def test_updates_are_listed_once() -> None:
+    """Nor is one for the updates of all parameters, of which an optimizer leaves out half."""
+    import torch
+
+    import torchrecorder
+
+    def asking(number: int) -> Callable[[], Any]:
+        model = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(number)))
+        optimizer = torch.optim.SGD(model[: number // 2].parameters(), lr=0.1)
+        with torchrecorder.Recorder(model) as recorder:
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+        names, recording = [name for name, _ in model.named_parameters()], recorder.recording
+        return lambda: [recording.why_no_update(name) for name in names]
+
+    reasons = [found.reason if found is not None else None for found in asking(2)()]
+    assert reasons == [None, None, "left out", "left out"]
+    assert growth(asking, 16) < 2.2
+
+
 def test_parts_that_a_pattern_matches_are_in_run_order() -> None:
     """Also where a later one has the name of an earlier one; each is listed once."""
     run = Builder("Net")
