@@ -26,7 +26,7 @@ from torchrecorder.capture.modes.python_functions import (
     cells, global_variables, positional_parameters, unwrapped,
 )
 from torchrecorder.capture.module_tree import named_modules, tensor_dicts_of
-from torchrecorder.capture.tensors.describe import is_a, is_tensor, items_of
+from torchrecorder.capture.tensors.describe import field_names, is_a, is_tensor, items_of
 from torchrecorder.events import Role
 from torchrecorder.graph.recording import RecordedRun
 
@@ -184,16 +184,8 @@ def _parts(found: Any) -> Iterable[tuple[str, Any]]:
     if is_a(found, dict):
         return ((_key(key), value) for key, value in dict.items(found))
     if is_a(found, (tuple, list)):
-        return zip(_fields(found) or map(str, itertools.count()), items_of(found))
+        return zip(field_names(found) or map(str, itertools.count()), items_of(found))
     return attributes(found)
-
-
-def _fields(found: Any) -> tuple[str, ...]:
-    """The field names of a named tuple; empty for other sequences."""
-    fields = getattr(type(found), "_fields", ()) if is_a(found, tuple) else ()
-    if not fields or type(fields) is not tuple or len(fields) != tuple.__len__(found):
-        return ()
-    return tuple(map(str, fields))
 
 
 def attributes(found: Any) -> Named:

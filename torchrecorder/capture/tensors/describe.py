@@ -92,7 +92,15 @@ def _keys(value: Any) -> Iterable[Any]:
     """The keys of a tuple, list or dict: field names, numbers, keys."""
     if is_a(value, dict):
         return dict.keys(value)
-    return getattr(type(value), "_fields", None) or itertools.count()
+    return field_names(value) or itertools.count()
+
+
+def field_names(value: Any) -> tuple[str, ...]:
+    """The field names of a named tuple; empty for other sequences."""
+    fields = getattr(type(value), "_fields", ()) if is_a(value, tuple) else ()
+    if not fields or type(fields) is not tuple or len(fields) != tuple.__len__(value):
+        return ()
+    return tuple(map(str, fields))
 
 
 def fields_of(value: Any) -> list[tuple[str, Any]]:
