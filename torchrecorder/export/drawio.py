@@ -20,14 +20,13 @@ from torchrecorder.export.graphviz import Layout
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import (
-    AGAIN, ARROW, SLANT, Bounds, Placed, legend_boxes, loop_route,
+    AGAIN, ARROW, SLANT, Bounds, Placed, bounds, legend_boxes, loop_route,
 )  # fmt: skip
 from torchrecorder.export.plain_svg import (
     CORNER, DASHES, FOLD, LIDS, POLYGONS, loop_look, one_color, slanted_inside, text_color,
 )  # fmt: skip
 from torchrecorder.export.shorter_lines import fitted
 from torchrecorder.graph.flat import printable
-from torchrecorder.layout.layered import PlacedBox
 from torchrecorder.layout.layered.constants import CORNER_RADIUS
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.measure import line_height, text_size
@@ -117,7 +116,7 @@ class _Cells:
             self._arrow(f"arrow{number}", ends, cell, line.look, route, marks.get(number))
 
     def _group(self, group: Group) -> None:
-        box = _bounds(self.boxes[group.id])
+        box = bounds(self.boxes[group.id])
         label = _label(tuple(in_two(group.label, self.figure)), group.look, self.figure.fontsize)
         start = "bottom" if self.figure.direction == "BT" else "top"
         header = {"align": "left", "verticalAlign": start, "spacingLeft": 9}
@@ -125,7 +124,7 @@ class _Cells:
         self._vertex(self.cells[group.id], self._parent(group.id), box, style, label)
 
     def _shape(self, shape: Shape, outputs: Text | None) -> None:
-        box, cell = _bounds(self.boxes[shape.id]), self.cells[shape.id]
+        box, cell = bounds(self.boxes[shape.id]), self.cells[shape.id]
         texts = shape.label if outputs is None else (*shape.label, outputs)
         label, style = _label(texts, shape.look, self.figure.fontsize), _outline(shape.look, box)
         self._vertex(cell, self._parent(shape.id), box, style, label)
@@ -204,10 +203,6 @@ class _Cells:
         while id is not None:
             yield self._parent(id)
             id = self.around[id]
-
-
-def _bounds(box: PlacedBox) -> Bounds:
-    return box.x, box.y, box.width, box.height
 
 
 def _inside(look: Look, box: Bounds) -> tuple[Bounds, float]:

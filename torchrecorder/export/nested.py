@@ -338,7 +338,9 @@ def printed_size(figure: Figure, placed: Placed) -> tuple[float, float]:
     return right - left + 2 * PAD, bottom - top + 2 * PAD
 
 
-def extent(figure: Figure, placed: Placed, routes: Iterable[Sequence[PlanePoint]]) -> Bounds:
+def extent(
+    figure: Figure, placed: Placed, routes: Iterable[Sequence[PlanePoint]]
+) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of everything that is drawn; *routes* are those of the lines."""
     frames = placed.outlines()
     if figure.legend:
@@ -349,6 +351,11 @@ def extent(figure: Figure, placed: Placed, routes: Iterable[Sequence[PlanePoint]
         spots += [(left, top), (right, bottom)]
     across, along = zip(*spots) if spots else ((0.0,), (0.0,))
     return min(across), min(along), max(across), max(along)
+
+
+def bounds(box: PlacedBox) -> Bounds:
+    """Where *box* is."""
+    return box.x, box.y, box.width, box.height
 
 
 def legend_boxes(figure: Figure, placed: Placed) -> tuple[Bounds, list[tuple[Shape, Bounds]]]:

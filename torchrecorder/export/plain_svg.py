@@ -18,7 +18,7 @@ from torchrecorder.export.dot import font_family, in_two, node_name, output_labe
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import (
-    AGAIN, CUT, PAD, SLANT, Bounds, Placed, arrow, extent, legend_boxes, loop_route,
+    AGAIN, CUT, PAD, SLANT, Bounds, Placed, arrow, bounds, extent, legend_boxes, loop_route,
 )  # fmt: skip
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.measure import line_height, text_size
@@ -81,7 +81,7 @@ def plain_svg(figure: Figure, placed: Placed) -> str:
     outputs = output_labels(figure)
     for number, shape in enumerate(figure.shapes, 1):
         label = (*shape.label, outputs[shape.id]) if shape.id in outputs else shape.label
-        parts += _shape(shape, label, _box(boxes[shape.id]), figure, number)
+        parts += _shape(shape, label, bounds(boxes[shape.id]), figure, number)
     if figure.legend:
         parts += _legend(figure, placed)
     return printable("\n".join([*parts, "</g>", "</svg>", ""]))
@@ -98,13 +98,9 @@ def _legend(figure: Figure, placed: Placed) -> Iterator[str]:
         yield from _element("node", f"legend{number}", node_name(shape.id), inside)
 
 
-def _box(drawn: PlacedBox) -> Bounds:
-    return drawn.x, drawn.y, drawn.width, drawn.height
-
-
 def _group(group: Group, drawn: PlacedBox, figure: Figure, number: int) -> Iterator[str]:
     """An open module, with its label in the corner where the flow begins."""
-    left, top, _, height = box = _box(drawn)
+    left, top, _, height = box = bounds(drawn)
     label = tuple(in_two(group.label, figure))
     sizes = [line_height(text, figure.fontsize) for text in label]
     start = top + 4.0 if figure.direction != "BT" else top + height - 4.0 - sum(sizes)
