@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Union
@@ -70,23 +70,23 @@ def closed(
     """The rows *shown* of all that are *listed*; those of which the rows inside are left out have
     notes on the parameters in them."""
     owned = ParameterOwners(recording)
+    unreached = owned.unreached & recording.consumers.keys()
     inside = {row.ids[0] for row, after in pairwise(listed) if after.depth > row.depth}
     deepest = max((row.depth for row in shown), default=0)
     return [
-        replace(row, notes=tuple(dict.fromkeys((*row.notes, *_in_all(owned, row)))))
+        replace(row, notes=tuple(dict.fromkeys((*row.notes, *_in_all(owned, unreached, row)))))
         if row.depth == deepest and row.ids[0] in inside and not row.again else row
         for row in shown
     ]
 
 
-def _in_all(owned: ParameterOwners, row: TableRow) -> Iterator[str]:
-    """Notes on all parameters of a row."""
+def _in_all(owned: ParameterOwners, unreached: Set[ValueId], row: TableRow) -> Iterator[str]:
+    """Notes on all parameters of a row; *unreached* are those without a gradient that ran."""
     recording = owned.recording
     scopes = scopes_inside(recording, [ScopeId(item) for item in row.ids])
     members = owned.within(scopes)
     values = [recording.values[ValueId(item)] for item in members if item in recording.values]
     held = [value for value in values if value.role is Role.PARAMETER and _is_own(value)]
-    unreached = owned.unreached & recording.consumers.keys()
     for number, some, every in (
         (sum(not value.trainable for value in held), "{} frozen", "frozen"),
         (sum(value.id in unreached for value in held), "no gradient for {}", "no gradient"),
