@@ -14,8 +14,8 @@ from torchrecorder.checks import LIST, TEXT, check_names, check_one, inputs_toge
 from torchrecorder.drawing import file_name, write
 from torchrecorder.errors import ArgumentMismatch
 from torchrecorder.export import by_suffix
-from torchrecorder.files import check_place
 from torchrecorder.export.table.text import DEFAULT, check_listing, numbers_in, summary as listed
+from torchrecorder.files import check_place
 from torchrecorder.options import drawing, shown_numbers
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from torchrecorder.checks import FLAG, check_one, path_of
 from torchrecorder.display import display_page, shown_path
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
-from torchrecorder.files import check_place, write_file
 from torchrecorder.export.json import Json
 from torchrecorder.export.readable import readable_view
+from torchrecorder.files import check_place, write_file
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.options import Drawing, drawing

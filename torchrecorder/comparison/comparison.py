@@ -113,8 +113,8 @@ class Comparison:
         """
         from torchrecorder.drawing import chosen_view
         from torchrecorder.export import by_suffix
-        from torchrecorder.files import write_file
         from torchrecorder.export.json import Json
+        from torchrecorder.files import write_file
         from torchrecorder.options import drawing
         from torchrecorder.style.diff_colors import DiffColors
         from torchrecorder.style.renaming import Renaming

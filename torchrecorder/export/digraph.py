@@ -9,8 +9,8 @@ from typing import Any, Union
 
 import graphviz  # type: ignore[import-untyped]
 
-from torchrecorder.files import write_file
 from torchrecorder.export.graphviz import rendered
+from torchrecorder.files import write_file
 
 PathLike = Union[str, "os.PathLike[str]"]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torchrecorder.checks import setting, warn
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.files import check_place
 from torchrecorder.export import by_suffix, known
+from torchrecorder.files import check_place
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import Target, measuring, target_of
