@@ -163,3 +163,26 @@ def test_notes_of_the_summary(
     found = recorded(step, *groups)
     rows = folded(found, every_row(found))
     assert {row.title: row.notes for row in rows if row.notes} == notes
+
+
+def test_gradients_that_are_zeroed_at_other_times_are_used() -> None:
+    """Before the backward pass, as in old training loops, and after the step."""
+    def step(net: Net, optimizer: torch.optim.Optimizer) -> None:
+        net.loss().backward()
+        optimizer.zero_grad(set_to_none=False)
+        net.loss().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+
+    assert recorded(step, "body", "head").why_no_update("body.weight") is None
+
+
+def test_what_the_program_updates_itself_is_no_update_of_an_optimizer() -> None:
+    """Then the step updated nothing, instead of others only."""
+    def step(net: Net, optimizer: torch.optim.Optimizer) -> None:
+        cleared(net, optimizer)
+        with torch.no_grad():
+            net.head.weight.mul_(0.9)
+
+    found = recorded(step, "body", "head").why_no_update("body.weight")
+    assert found is not None and found.reason == "nothing updated"
