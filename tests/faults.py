@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import inspect
 import sys
 import threading
 from collections.abc import Iterator
@@ -102,6 +103,15 @@ def _is_passing_on(code: CodeType) -> bool:
     return code.co_filename == contextlib.__file__
 
 
+def _is_resumed(frame: FrameType) -> bool:
+    """Whether a generator goes on, perhaps only to be closed because nobody reads on: Python
+    ignores what fails then. The second half of a context manager is a call like others."""
+    is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR
+    if not is_generator or frame.f_lineno == frame.f_code.co_firstlineno:
+        return False
+    return frame.f_back is None or not _is_passing_on(frame.f_back.f_code)
+
+
 def _is_guarded(frame: FrameType | None) -> bool:
     """Whether what is raised in a function called by *frame* is caught before it leaves us."""
     while frame is not None and (_is_ours(frame.f_code) or _is_passing_on(frame.f_code)):
@@ -162,7 +172,7 @@ class Faults:
         if event != "call" or not _is_ours(code) or code.co_name.startswith("<"):
             return None
         name, _ = find(code)
-        if name in PRIMITIVES:
+        if name in PRIMITIVES or _is_resumed(frame):
             return None
         if not _is_ours(frame.f_back.f_code if frame.f_back is not None else code):
             self.callbacks.add(name)
