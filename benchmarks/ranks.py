@@ -24,7 +24,7 @@ from benchmarks import resident
 from torchrecorder import Recording
 from torchrecorder.events import Rank, RankGroup
 from torchrecorder.graph.codec import encode
-from torchrecorder.graph.storage import packed
+from torchrecorder.graph.saved_files import packed
 
 PROCESSES, COLLECTIVES = 1024, 800
 

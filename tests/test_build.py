@@ -21,7 +21,7 @@ from torchrecorder.export import EXPORTERS
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.nodes import GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RunDone, RunFacts
-from torchrecorder.graph.storage import dumps, loads
+from torchrecorder.graph.saved_files import dumps, loads
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view

@@ -15,7 +15,7 @@ import torch
 import torchrecorder
 from tests import figures
 from torchrecorder.console import encodable, printable
-from torchrecorder.graph.storage import save
+from torchrecorder.graph.saved_files import save
 from torchrecorder.integrations.cli import main
 
 ENCODINGS = ["cp1252", "cp437", "ascii", "shift_jis"]

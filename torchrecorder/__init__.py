@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torchrecorder.comparison.compare import compare
     from torchrecorder.drawing import figure, make_dot, view
     from torchrecorder.export.styler import GraphvizStyler
-    from torchrecorder.graph.storage import save
+    from torchrecorder.graph.saved_files import save
     from torchrecorder.planning.plan import plan
     from torchrecorder.ranks.merge import merge
     from torchrecorder.ranks.ranks import Ranks
@@ -60,7 +60,7 @@ _HOMES = {
         "comparison.compare": "compare",
         "drawing": "figure make_dot view",
         "export.styler": "GraphvizStyler",
-        "graph.storage": "save",
+        "graph.saved_files": "save",
         "planning.plan": "plan",
         "ranks.merge": "merge",
         "ranks.ranks": "Ranks",

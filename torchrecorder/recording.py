@@ -347,9 +347,9 @@ class Recording(RecordedTables):
         Raises:
             InvalidArgument: The suffix is another one.
         """
-        from torchrecorder.graph import storage
+        from torchrecorder.graph import saved_files
 
-        return storage.save(self, path, times=times)
+        return saved_files.save(self, path, times=times)
 
     @suggests_names
     def summary(
@@ -394,6 +394,6 @@ def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
         InvalidRecording: It is not a saved recording, damaged, or beyond *limit*.
         OSError: It cannot be read.
     """
-    from torchrecorder.graph import storage
+    from torchrecorder.graph import saved_files
 
-    return storage.load(path, limit=limit, make=Recording)
+    return saved_files.load(path, limit=limit, make=Recording)

@@ -34,7 +34,7 @@ from torchrecorder.export.json import Json, JsonGz
 from tests.views.test_fold import stack
 from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
 from torchrecorder.recording import Recording
-from torchrecorder.graph.storage import loads
+from torchrecorder.graph.saved_files import loads
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view

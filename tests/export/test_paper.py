@@ -22,7 +22,7 @@ from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export import by_suffix
 from torchrecorder.export.graphviz import Svg
-from torchrecorder.graph.storage import save
+from torchrecorder.graph.saved_files import save
 from torchrecorder.integrations.cli import main
 from torchrecorder.options import drawing
 from torchrecorder.style.draw import draw

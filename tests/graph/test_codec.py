@@ -30,7 +30,7 @@ from torchrecorder.graph.codec import OPTIONAL_TABLES, TABLES, VERSION, decode, 
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.flat import flat
 from torchrecorder.graph.recording import RunFacts
-from torchrecorder.graph.storage import dumps, loads, save
+from torchrecorder.graph.saved_files import dumps, loads, save
 from torchrecorder.option_table import options_of
 from torchrecorder.recording import Recording, load
 from torchrecorder.style.style import Style

@@ -28,7 +28,7 @@ from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.graph.repair import UNKNOWN, repaired
 from torchrecorder.graph.retained_tensors import Tensors
-from torchrecorder.graph.storage import dumps, load, loads, save
+from torchrecorder.graph.saved_files import dumps, load, loads, save
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 

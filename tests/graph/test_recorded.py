@@ -13,7 +13,7 @@ import torchrecorder
 from tests import zoo
 from tests.graph.schema import schema
 from torchrecorder.export import EXPORTERS, known
-from torchrecorder.graph.storage import dumps, loads
+from torchrecorder.graph.saved_files import dumps, loads
 from torchrecorder.option_table import options_of
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style

@@ -19,7 +19,7 @@ from torchrecorder.capture.planned import recorded
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.consistency import problems
-from torchrecorder.graph.storage import dumps
+from torchrecorder.graph.saved_files import dumps
 from torchrecorder.planning.translate import MeshLayout
 from torchrecorder.planning.workers import PlanJob, Workers
 from torchrecorder.ranks.sharding_ops import without_sharding_ops

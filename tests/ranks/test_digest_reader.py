@@ -14,7 +14,7 @@ from torch import nn
 import torchrecorder
 from torchrecorder.errors import InvalidRecording, TorchRecorderError
 from torchrecorder.graph.codec import encode
-from torchrecorder.graph.storage import loads
+from torchrecorder.graph.saved_files import loads
 from torchrecorder.ranks import digest_codec
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.digest_codec import DigestReader

@@ -11,7 +11,7 @@ from torchrecorder.checks import suggests_names
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import check_recording
-from torchrecorder.graph.storage import dumps, loads, packed
+from torchrecorder.graph.saved_files import dumps, loads, packed
 from torchrecorder.ranks.digest import Digest, digest, rank_of
 from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
 from torchrecorder.ranks.lanes import first_ranks

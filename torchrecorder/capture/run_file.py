@@ -42,7 +42,7 @@ from torchrecorder.events import UNFINISHED, Communication, OpKind
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, Scope
 from torchrecorder.graph.recording import RunDone, RunFacts
-from torchrecorder.graph.storage import checked_path
+from torchrecorder.graph.saved_files import checked_path
 from torchrecorder.recording import Recording
 
 TOLD = "told to end (SIGTERM)"

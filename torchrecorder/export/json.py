@@ -25,7 +25,7 @@ class Json(Checked):
 
     def written(self, recording: RecordedRun) -> Union[str, bytes]:
         """The contents of a file with *recording*."""
-        from torchrecorder.graph.storage import dumps
+        from torchrecorder.graph.saved_files import dumps
 
         return self.contents(dumps(recording, times=self.times))
 
@@ -44,6 +44,6 @@ class JsonGz(Json):
 
     @staticmethod
     def contents(text: str) -> bytes:
-        from torchrecorder.graph.storage import packed
+        from torchrecorder.graph.saved_files import packed
 
         return packed(text.encode())

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
-from torchrecorder.graph.storage import SUFFIXES
+from torchrecorder.graph.saved_files import SUFFIXES
 from torchrecorder.recording import Recording
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from torchrecorder.checks import guess
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
-from torchrecorder.graph.storage import SUFFIXES
+from torchrecorder.graph.saved_files import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.node import (
     beside, described, line_of, message_of, notices_to, size_style,

@@ -14,7 +14,7 @@ import msgspec
 
 from torchrecorder.events import Communication, Rank, RankGroup
 from torchrecorder.graph.recording import RunFacts
-from torchrecorder.graph.storage import loads, naming, read
+from torchrecorder.graph.saved_files import loads, naming, read
 from torchrecorder.ranks.digest import Digest, Program, digest, rank_of
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent
 from torchrecorder.recording import Recording

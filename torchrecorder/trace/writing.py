@@ -16,7 +16,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.files import write_file
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.storage import SUFFIXES, packed
+from torchrecorder.graph.saved_files import SUFFIXES, packed
 
 FORWARD, BACKWARD = 1, 2
 """The threads of a trace: calls, and grad nodes."""

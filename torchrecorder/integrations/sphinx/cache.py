@@ -17,7 +17,7 @@ from typing import Any
 
 from torchrecorder import drawing
 from torchrecorder.files import write_file
-from torchrecorder.graph.storage import dumps, packed
+from torchrecorder.graph.saved_files import dumps, packed
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.sphinx.sources import Dependencies, digest, own_state
 from torchrecorder.options import fitting

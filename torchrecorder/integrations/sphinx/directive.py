@@ -12,7 +12,7 @@ from sphinx.util.docutils import SphinxDirective
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.export import by_suffix
-from torchrecorder.graph.storage import SUFFIXES
+from torchrecorder.graph.saved_files import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.node import (
     Recorded, cache_of, described, line_of, message_of,

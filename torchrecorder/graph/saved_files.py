@@ -1,4 +1,4 @@
-"""Storage: saves and loads a recording as a JSON file, compressed with the suffix ``.json.gz``."""
+"""Saved files: a recording as a JSON file, compressed with the suffix ``.json.gz``."""
 
 from __future__ import annotations
 
