@@ -14,7 +14,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.fold.blocks import FoldItem, unit_of
-from torchrecorder.views.fold.repeat_groups import with_block_clusters
+from torchrecorder.views.fold.block_clusters import with_block_clusters
 from torchrecorder.views.view import BoxKind, View
 
 

@@ -1,8 +1,9 @@
 """Folding: repeated siblings as one box.
 
-`blocks` gives each sibling a key, equal for those that may repeat; `repeat_groups` puts clusters
-around sequences of siblings that repeat together, which `periods` and `rounds` find. `siblings`
-collects the groups that fold by a rule: `equal` also compares their arrows (`connections`,
-`own_sources`), those between two rows as well (`parallel`), and `Similar` compares little else than
-classes. `fold` joins the siblings of each group, and `edges` decides which arrows are drawn.
+Siblings are the boxes and clusters of one parent. `blocks` gives each of them a key, equal for
+those that may repeat; `block_clusters` puts a cluster around each block, a few siblings that repeat
+together, which `periods` and `rounds` find. `siblings` collects the groups that fold by a rule:
+`equal` also compares their arrows (`connections`, `own_sources`), those between two rows as well
+(`parallel`), and `Similar` compares little else than classes. `fold` joins the siblings of each
+group, and `edges` decides which arrows are drawn.
 """

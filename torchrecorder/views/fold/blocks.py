@@ -1,4 +1,4 @@
-"""Blocks: siblings that repeat as a group, such as alternating layers, or the ops of a loop.
+"""Blocks: a few siblings that repeat together, such as alternating layers, or the ops of a loop.
 
 Adjacent siblings differ, but the blocks are equal. Blocks are found by the fold keys of their
 members; their connections are compared when they fold (see `equal`).

@@ -17,7 +17,7 @@ from typing import Any
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.align import aligned
 from torchrecorder.views.collapse import close
-from torchrecorder.views.fold.repeat_groups import (
+from torchrecorder.views.fold.block_clusters import (
     in_order, with_parents, without_single_blocks,
 )  # fmt: skip
 from torchrecorder.views.fold.blocks import is_block

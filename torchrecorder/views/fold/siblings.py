@@ -10,7 +10,7 @@ from itertools import chain
 from torchrecorder.events import GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.fold.repeat_groups import with_block_clusters, without_single_blocks
+from torchrecorder.views.fold.block_clusters import with_block_clusters, without_single_blocks
 from torchrecorder.views.fold.blocks import is_block, loose_fold_key, loose_unit, unit_of
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches

@@ -1,4 +1,4 @@
-"""Repeat groups: clusters around blocks of siblings that repeat together."""
+"""Block clusters: a cluster around each block, which is a few siblings that repeat together."""
 
 from __future__ import annotations
 
