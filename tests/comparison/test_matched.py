@@ -132,6 +132,44 @@ def test_a_block_that_moved_is_the_same_with_an_operation_more() -> None:
     assert [line for line in found if line.startswith("added")] == ["added body.block: tan"]
 
 
+def test_a_result_with_the_shape_of_another_one_is_still_the_same() -> None:
+    """In a narrower block, the first activation has the shape that the second one had."""
+    class Block(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.norm, self.fc = nn.LayerNorm(2 * width), nn.Linear(2 * width, width)
+            self.out = nn.Linear(width, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            hidden = self.fc(self.norm(x).relu())
+            return self.out(hidden.relu())
+
+    before, after = (torchrecorder.record(Block(width), torch.ones(1, 2 * width))
+                     for width in (4, 2))
+    for changes in (compare(before, after), compare(after, before)):
+        kinds = {change.kind for change in changes.changes}
+        assert kinds.isdisjoint({ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.REWIRED})
+
+
+def test_steps_beside_modules_of_one_name_are_the_same() -> None:
+    """Although each expert has other tokens: those of the second have the numbers of the third."""
+    def run(counts: Sequence[int]) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            for number, count in enumerate(counts):
+                arguments = (("other", str(number)),)
+                tokens = builder.op("eq", x, shape=(count, 2), arguments=arguments)
+                with builder.scope(f"experts.{number}", "Expert"):
+                    tokens = builder.op("relu", tokens, shape=(count, 2))
+        return builder.recording()
+
+    left, right = run([5, 3, 4]), run([9, 5, 3, 4, 6])
+    assert {(left.scopes[a].name, right.scopes[b].name)
+            for a, b in match(left, right).scopes.items()} >= {
+        (f"experts.{number}", f"experts.{number}") for number in range(3)}
+
+
 def test_equal_layers_in_other_blocks_are_no_match() -> None:
     """Two models have layers of one size, each with other layers around it. They match where the
     whole block is there, or if each model has only one of the name."""

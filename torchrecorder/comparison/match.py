@@ -7,11 +7,12 @@ by name, then by structure.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from torchrecorder.comparison.align_steps import StepAligner
 from torchrecorder.comparison.functions import call, is_replaced
 from torchrecorder.comparison.list_places import place_of, uneven_lists
 from torchrecorder.comparison.moved_scopes import (
@@ -19,12 +20,11 @@ from torchrecorder.comparison.moved_scopes import (
 )
 from torchrecorder.comparison.renamed_lists import renamed_lists
 from torchrecorder.comparison.step_keys import (
-    TIERS, Side, StepKey, called, keys_of, made_alike, named, outermost, step_name, uneven_names,
-    weighted,
+    Side, called, keys_of, made_alike, named, outermost, weighted,
 )
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
-from torchrecorder.graph.align import IndexPair, align, between
+from torchrecorder.graph.align import IndexPair, between
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -107,7 +107,7 @@ class _Matcher:
     """Collects pairs. Scopes are visited with a stack, so that depth is unlimited."""
 
     def __init__(self, a: Side, b: Side) -> None:
-        self.a, self.b = a, b
+        self.a, self.b, self.aligner = a, b, StepAligner(a, b)
         self.scopes, self.ops, self.values, self.modules = (_OneToOne() for _ in range(4))
         self.wrapped: dict[ScopeId, ScopeId] = {}
 
@@ -176,44 +176,12 @@ class _Matcher:
         yield from (pair for pair in lists if not self._is_known(*pair))
 
     def _aligned(self, a: Sequence[Scope | Op], b: Sequence[Scope | Op]) -> list[IndexPair]:
-        """Pairs of indices in their common order.
-
-        Steps that run more often on one side, such as a ReLU called once more, are matched last if
-        more steps match in this way.
-        """
-        pairs = self._between([], a, b)
-        uneven = uneven_names(a, b)
-        if uneven and (others := self._between([], a, b, without=uneven)):
-            pairs = max(pairs, self._between(others, a, b), key=len)
+        """Pairs of indices in their common order."""
+        pairs = self.aligner.aligned(a, b)
         for left, right in list(between(pairs, len(a), len(b))):
             if len(left) == len(right) == 1 and self._is_replaced(a[left[0]], b[right[0]]):
                 pairs.append((left[0], right[0]))
         return sorted(pairs)
-
-    def _between(
-        self,
-        pairs: Sequence[IndexPair],
-        a: Sequence[Scope | Op],
-        b: Sequence[Scope | Op],
-        without: Set[Hashable] = frozenset(),
-    ) -> list[IndexPair]:
-        """*pairs*, and those between them, tier by tier; *without* steps of these names."""
-        found = list(pairs)
-        for keys in TIERS:
-            for gaps in list(between(found, len(a), len(b))):
-                here, there = ([place for place in gap if step_name(steps[place]) not in without]
-                               for gap, steps in zip(gaps, (a, b)))
-                if here and there:
-                    parts = [a[i] for i in here], [b[j] for j in there]
-                    equal = max((self._equal(key, *parts) for key in keys), key=len)
-                    found.extend((here[i], there[j]) for i, j in equal)
-            found.sort()
-        return found
-
-    def _equal(
-        self, key: StepKey, a: Sequence[Scope | Op], b: Sequence[Scope | Op]
-    ) -> list[IndexPair]:
-        return align(list(keys_of(key, self.a, a)), list(keys_of(key, self.b, b)))
 
     def _is_replaced(self, a: Scope | Op, b: Scope | Op) -> bool:
         """Whether two steps between matched ones correspond; modules must have much in common."""

@@ -136,6 +136,11 @@ def _placed(side: Side, step: Scope | Op) -> Hashable:
     return (id(side), step.id) if isinstance(step, Op) else (step.kind, step.name)
 
 
+def by_class(side: Side, step: Scope | Op) -> Hashable:
+    """The name and class of a scope; of an op: equal to nothing in the other recording."""
+    return (id(side), step.id) if isinstance(step, Op) else named(side, step)
+
+
 made_alike: StepKey = partial(_made_of, indices=False)
 """The key of steps with one structure, whatever their index in a container."""
 
