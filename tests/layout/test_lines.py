@@ -29,7 +29,7 @@ from torchrecorder.layout.layered.layering import rows
 from torchrecorder.layout.layered.ordering import MAX_NODES_PER_JOB, Grid, _cut, _highest
 from torchrecorder.layout.layered.positions import Frame, PlanePoint
 from torchrecorder.layout.layered.tracks import NetExtent, _order, height, slots, tracks
-from torchrecorder.layout.layered.u_shape import _hits
+from torchrecorder.layout.layered.frames_along import FramesAlong
 
 extents = st.lists(st.tuples(*[st.integers(0, 60)] * 3).map(sorted), max_size=9)
 
@@ -291,7 +291,7 @@ def test_a_way_through_a_box(
     frame = Frame(left, top, right - left, end - top)
     halves = way([(2 * x, 2 * y) for x, y in walk(found)])
     inside = any(2 * left < x < 2 * right and 2 * top < y < 2 * end for x, y in halves)
-    assert _hits(walk(found), [frame]) == inside
+    assert FramesAlong([frame]).are_hit(walk(found)) == inside
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

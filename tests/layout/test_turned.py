@@ -14,7 +14,7 @@ from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.positions import BranchPath, Frame, PlacedScope
 from torchrecorder.layout.layered.template import Branch, ClosedChild, Template, Trunk
 from torchrecorder.layout.layered.turned import reader_above, risen
-from torchrecorder.layout.layered.u_shape import _hits
+from torchrecorder.layout.layered.frames_along import FramesAlong
 from torchrecorder.style.draw import draw
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -119,7 +119,7 @@ def test_modules_that_are_turned_over_keep_their_titles_free(depth: int) -> None
     for group in figure.groups:
         box, (width, height) = boxes[group.id], header_size(group.label, figure)
         title = Frame(box.x + 9, box.y + 4, width, height)
-        assert not any(_hits(way, [title]) for way in ways), group.id
+        assert not any(FramesAlong([title]).are_hit(way) for way in ways), group.id
     right: set[str | None] = set()
     for group in figure.groups:
         if group.parent in right or any("Up" in text.text for text in group.label):

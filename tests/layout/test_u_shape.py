@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +14,7 @@ from torch import nn
 import torchrecorder
 from tests import real_models
 from tests.layout.test_nested import SLACK, check, check_levels
+from tests.work import growth
 from torchrecorder.export.nested import Placed
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan
@@ -134,6 +135,16 @@ def test_levels_stand_side_by_side(data: st.DataObject, levels: int, parallel: i
     sizes = data.draw(st.lists(SIZES, min_size=levels, max_size=levels))
     opened = data.draw(st.lists(st.booleans(), min_size=levels, max_size=levels))
     check_shape(u_net(sizes, opened, parallel))
+
+
+def test_a_u_of_many_levels_is_in_proportion() -> None:
+    """A level is compared with what is beside it, not with all other levels."""
+    def placing(levels: int) -> Callable[[], object]:
+        net = u_net([(60, 40)] * levels, [False] * levels)
+        planned = plan(net.items, net.links)
+        return lambda: place(planned, side_by_side=True)
+
+    assert growth(placing, 12) < 2.2
 
 
 @SOME

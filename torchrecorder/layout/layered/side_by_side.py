@@ -202,7 +202,7 @@ class _ChildDependencies:
         modules: Collection[int],
     ) -> None:
         self.inputs = inputs
-        self.modules = [scope.frames[module].along for module in sorted(modules)]
+        self.modules = sorted(scope.frames[module].along for module in modules)
         self.row = [closed.row for closed in template.children]
         self.readers: dict[int, list[int]] = {}
         for trunk in template.trunks:
@@ -224,10 +224,9 @@ class _ChildDependencies:
         module, on both sides."""
         if outer.leaves >= inner.leaves or inner.arrives >= outer.arrives:
             return False
-        if not any(outer.leaves <= begin < inner.leaves for begin in self.modules):
-            return False
-        if not any(inner.arrives <= begin < outer.arrives for begin in self.modules):
-            return False
+        for begin, end in ((outer.leaves, inner.leaves), (inner.arrives, outer.arrives)):
+            if bisect_left(self.modules, begin) == bisect_left(self.modules, end):
+                return False
         return self.reaches(outer.source, inner.source) and self.reaches(inner.sink, outer.sink)
 
 

@@ -7,11 +7,14 @@ same height.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate, chain
 
 from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
 from torchrecorder.layout.layered.cuts import TOLERANCE
+from torchrecorder.layout.layered.frames_along import FramesAlong
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.positions import (
     BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
@@ -43,19 +46,17 @@ def u_shape(
 def comes_from_right(scope: PlacedScope, shape: UShape) -> bool:
     """Whether skip connections enter most children to the right of their other inputs."""
     votes = 0
+    ends = sorted((y, x) for x, y in (path.points[-1] for path in scope.paths))
     for pair in shape.skips:
         sink = pair[0].sink
-        reads = [path for path in scope.paths if _enters(path, scope.frames[sink])]
+        frame = scope.frames[sink]
         skips = [scope.paths[line.path].points[-1][0] for line in pair]
-        others = [path.points[-1][0] for path in reads if path.points[-1][0] not in skips]
+        near = ends[bisect_left(ends, (frame.along - TOLERANCE,)):
+                    bisect_left(ends, (frame.along + TOLERANCE,))]
+        others = [x for _, x in near if 0 < x - frame.across < frame.width and x not in skips]
         if sink in scope.inner and others:
             votes += 1 if min(skips) > max(others) else -1
     return votes > 0
-
-
-def _enters(path: BranchPath, frame: Frame) -> bool:
-    x, y = path.points[-1]
-    return abs(y - frame.along) < TOLERANCE and 0 < x - frame.across < frame.width
 
 
 def right_side(scope: PlacedScope, shape: UShape) -> list[int]:
@@ -71,11 +72,18 @@ class _UShapeSide:
     def __init__(self) -> None:
         self.tracks: dict[float, int] = {}
         self.more: dict[float, float] = {}
+        self._sums: tuple[list[float], list[float]] | None = None
 
     def track(self, level: float) -> int:
         """A new track at a level."""
+        self._sums = None
         self.tracks[level] = self.tracks.get(level, 0) + 1
         return self.tracks[level] - 1
+
+    def stretch(self, level: float, more: float) -> None:
+        """Insert space at a level, beside its tracks."""
+        self._sums = None
+        self.more[level] = more
 
     def grown(self, level: float) -> float:
         """The space inserted at a level."""
@@ -86,7 +94,11 @@ class _UShapeSide:
 
     def at(self, y: float) -> float:
         """The new position of *y*."""
-        return y + sum(self.grown(level) for level in {*self.tracks, *self.more} if level < y)
+        if self._sums is None:
+            levels = sorted({*self.tracks, *self.more})
+            self._sums = levels, [0.0, *accumulate(map(self.grown, levels))]
+        levels, sums = self._sums
+        return y + sums[bisect_left(levels, y)]
 
 
 class _UShapeLayout:
@@ -98,9 +110,10 @@ class _UShapeLayout:
         self.scope, self.space, self.risen = scope, space, risen
         self.sign = -1 if mirror else 1
         self.shape = shape._replace(skips=tuple(map(self._in_order, shape.skips)))
-        self.right = set(right_side(scope, shape))
+        self.right, self.along = set(right_side(scope, shape)), FramesAlong(scope.frames)
         self.across = {line.path for line in (*chain(*shape.skips), *shape.others)}
-        self.strays = [line for line in shape.others if line.leaves != line.arrives]
+        self.others = dict.fromkeys(shape.others)
+        self.strays = {line: None for line in self.others if line.leaves != line.arrives}
         self.beside = self._at_sides(False), self._at_sides(True)
         self.left_side, self.right_side = _UShapeSide(), _UShapeSide()
         self.away: dict[int, int] = {}
@@ -144,10 +157,9 @@ class _UShapeLayout:
         frames = self.scope.frames
         here = frames[child]
         return any(
-            other.along < here.end and here.along < other.end
-            and (other.across > here.across) != (right and self.sign > 0)
-            for place, other in enumerate(frames)
-            if (place in self.right) == right and place != child
+            (frames[other].across > here.across) != (right and self.sign > 0)
+            for other in self.along.between(here.along, here.end)
+            if (other in self.right) == right and other != child
         )
 
     def _find_tracks(self) -> None:
@@ -158,7 +170,7 @@ class _UShapeLayout:
         self.below = _UShapeSide()
         for line in self._from_right(False):
             if line.path not in self.beside[False]:
-                other = line in self.shape.others
+                other = line in self.others
                 side = self.below if other and line.leaves == bottom else left
                 key = line.trunk if other else ~line.path
                 if key not in leaving:
@@ -194,11 +206,11 @@ class _UShapeLayout:
             more = (other - before) - (after - one)
             line = pair[0]
             if more > 0:
-                left.more[line.leaves] = more
+                left.stretch(line.leaves, more)
             else:
-                right.more[line.arrives] = -more
+                right.stretch(line.arrives, -more)
         self.top = self.space.before + (
-            0.0 if self.risen else TRACK_MARGIN + TRACK_PITCH * len(self._exits())
+            0.0 if self.risen else TRACK_MARGIN + TRACK_PITCH * len(self._exits)
         )
         outer = self.shape.skips[0][0]
         here, there = self._leaves(outer), self._arrives(outer)
@@ -261,8 +273,8 @@ class _UShapeLayout:
         self.there = begin + between - right[0]
         self.outer = right[1] + self.there
         self.width = self.outer + PAD
-        if self._exits() and not self.risen:
-            self.width += SIDE_MARGIN + TRACK_PITCH * (len(self._exits()) - 1)
+        if self._exits and not self.risen:
+            self.width += SIDE_MARGIN + TRACK_PITCH * (len(self._exits) - 1)
 
     def _extent(self, right: bool) -> tuple[float, float]:
         """The minimum and maximum position across the flow, of boxes and edges of one side."""
@@ -280,6 +292,7 @@ class _UShapeLayout:
     def _is_right(self, path: BranchPath) -> bool:
         return path.points[0][1] > self.shape.bottom
 
+    @cached_property
     def _exits(self) -> list[float]:
         """The positions at which edges leave the scope, across the flow."""
         high = self.scope.height - TOLERANCE
@@ -293,16 +306,16 @@ class _UShapeLayout:
         scope = self.scope
         frames = tuple(self._frame(*item) for item in enumerate(scope.frames))
         lines = {line.path: line for line in (*chain(*self.shape.skips), *self.shape.others)}
-        found = []
+        along, found = FramesAlong(frames), []
         for number, path in enumerate(scope.paths):
             if number in lines:
                 points = self._crossing(lines[number], frames)
             else:
                 points = self._kept(path)
-            if number in lines and _hits(points, frames):
+            if number in lines and along.are_hit(points):
                 return None
             found.append(path._replace(points=tuple(points)))
-        exits = self._leaving()
+        exits = self._leaving
         return scope._replace(
             width=max(self.width, self.space.least),
             height=max(self.height, self.space.length),
@@ -326,7 +339,7 @@ class _UShapeLayout:
         points = self.scope.paths[line.path].points
         begin, end = points[0][0] + self.here, self._over(points[-1][0])
         away = self._leaves(line) + (self.down if line.leaves > self.space.before else 0.0)
-        if line in self.shape.through:
+        if line.leaves == line.arrives:
             there = self._on_right(points[-1][1])
             return [(begin, self._on_left(points[0][1])), (begin, away), (end, away), (end, there)]
         found = [(begin, 0.0), (begin, away)]
@@ -359,27 +372,16 @@ class _UShapeLayout:
         if self.risen:
             return [*found[:-1], (x, 0.0)]
         at = round(path.points[-1][0], 2)
-        order = self._exits().index(at)
+        order = self._exits.index(at)
         level = self.space.before + TRACK_MARGIN + TRACK_PITCH * order
-        lane = self._leaving()[at]
+        lane = self._leaving[at]
         return [*found[:-1], (x, level), (lane, level), (lane, self.height)]
 
-    def _leaving(self) -> Mapping[float, float]:
+    @cached_property
+    def _leaving(self) -> dict[float, float]:
         """The new position of each exit of the scope, across the flow."""
-        exits = self._exits()
+        exits = self._exits
         if self.risen:
             return {at: self._over(at) for at in exits}
         last = self.outer + SIDE_MARGIN + TRACK_PITCH * (len(exits) - 1)
         return {at: last - TRACK_PITCH * order for order, at in enumerate(exits)}
-
-
-def _hits(points: Sequence[PlanePoint], frames: Sequence[Frame]) -> bool:
-    """Whether an edge runs through a box."""
-    return any(
-        max(ax, bx) > frame.across + TOLERANCE
-        and min(ax, bx) < frame.across + frame.width - TOLERANCE
-        and max(ay, by) > frame.along + TOLERANCE
-        and min(ay, by) < frame.end - TOLERANCE
-        for (ax, ay), (bx, by) in zip(points, points[1:])
-        for frame in frames
-    )

@@ -7,7 +7,8 @@ crossings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import TRACK_PITCH
@@ -18,7 +19,7 @@ OVERLAP_COST = 1000
 
 
 def side_places(
-    lines: Sequence[CutEdge], middle: Sequence[CutEdge], strays: Sequence[CutEdge], right: bool
+    lines: Sequence[CutEdge], middle: Sequence[CutEdge], strays: Collection[CutEdge], right: bool
 ) -> dict[int, float]:
     """The positions of edges at a side of a box, measured from that of its *middle* ones. *strays*
     of one trunk leave together."""
@@ -45,9 +46,10 @@ class LaneSpan(NamedTuple):
     begin: float
     ends: list[float]
 
-    def passes(self, at: float) -> bool:
-        """Whether the lane crosses an edge at a position along the flow."""
-        return min(self.begin, *self.ends) < at < max(self.begin, *self.ends)
+    def passes(self, places: Iterable[float]) -> int:
+        """The number of edges, at positions along the flow, that the lane crosses."""
+        low, high = min(self.begin, *self.ends), max(self.begin, *self.ends)
+        return sum(low < at < high for at in places)
 
 
 def lane_order(spans: Sequence[LaneSpan]) -> list[int]:
@@ -55,16 +57,14 @@ def lane_order(spans: Sequence[LaneSpan]) -> list[int]:
     the last such place."""
     order: list[int] = []
     for number, span in enumerate(spans):
-        costs = [
-            sum(_cost(spans[other], span) for other in order[:place])
-            + sum(_cost(span, spans[other]) for other in order[place:])
-            for place in range(len(order), -1, -1)
-        ]
+        others = (spans[other] for other in reversed(order))
+        more = (_cost(span, other) - _cost(other, span) for other in others)
+        costs = [*accumulate(more, initial=0)]  # compared with the last place
         order.insert(len(order) - costs.index(min(costs)), number)
-    return [order.index(number) for number in range(len(order))]
+    return sorted(range(len(order)), key=order.__getitem__)
 
 
 def _cost(left: LaneSpan, right: LaneSpan) -> int:
     """The cost of two lanes in this order."""
     overlaps = sum(abs(end - right.begin) < TRACK_PITCH / 2 for end in left.ends)
-    return left.passes(right.begin) + sum(map(right.passes, left.ends)) + OVERLAP_COST * overlaps
+    return left.passes([right.begin]) + right.passes(left.ends) + OVERLAP_COST * overlaps
