@@ -23,7 +23,8 @@ def test_ranges_in_links(flat: Any, list: list[int], text: str) -> None:
     "#tensor=-1&open=",
     "#direction=up&siblings=zz.9,.,0.all&hidden=zz-zzz&isolated=no&side=x",
     "#color=__proto__", "#tensor=99999999", "#open=5-2,,-", "#a=b=c&&=",
-    "#type=__proto__", "#type=",
+    "#type=__proto__", "#type=", "#from=layers.1", "#to=layers.1", "#from=layers.1&to=no",
+    "#from=layers.1&to=layers.1",
 ])
 def test_any_link_leads_somewhere(deep: Any, hash: str) -> None:
     """What it says wrong is as if it had not been said."""
@@ -31,7 +32,7 @@ def test_any_link_leads_somewhere(deep: Any, hash: str) -> None:
                  " return { ...s, open: [...s.open] }; }", hash)
     count = deep("page.model.count")
     assert state["selected"] == -1 and state["tensor"] == -1 and state["color"] is None
-    assert state["type"] is None
+    assert state["type"] is None and state["from"] == -1 and state["to"] == -1
     assert all(0 <= item < count for item in state["open"])
     assert state["direction"] == "TB" and state["root"] == -1 and state["side"] is None
 

@@ -84,7 +84,7 @@ def test_a_link_to_a_tensor_leads_to_its_line(visit: Visiting) -> None:
 def test_boxes_of_a_type_are_in_the_address(visit: Visiting) -> None:
     """A link shows them, and back and forward clear and show them again."""
     seen = visit(network(), depth=2)
-    chip, marked = seen.page.locator("#type"), seen.page.locator(".of-type")
+    chip, marked = seen.page.locator("#type"), seen.page.locator(".emphasized")
     seen.page.evaluate("page.actions.highlightType('Linear')")
     seen.settle()
     count = marked.count()

@@ -50,9 +50,9 @@ def test_what_is_highlighted_is_saved_as_seen(visit: Visiting, tmp_path: Path) -
     boxes = [box for box in saved(seen, tmp_path).iterfind("{*}g")
              if box.find("{*}path") is not None]
     marked = [box for box in boxes if box.find("{*}path").get("stroke") == accent]
-    assert len(marked) == seen.page.locator(".of-type").count() > 0
+    assert len(marked) == seen.page.locator(".emphasized").count() > 0
     pale = [box for box in boxes if box.get("opacity")]
-    assert len(pale) == seen.page.locator(".boxes .box:not(.of-type)").count() > 0
+    assert len(pale) == seen.page.locator(".boxes .box:not(.emphasized)").count() > 0
     seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert seen.page.locator(".sheet g[opacity]").count() == len(pale)
     seen.page.evaluate("dispatchEvent(new Event('afterprint'))")

@@ -165,14 +165,14 @@ def test_all_of_a_type_are_shown(visit: Visiting) -> None:
         "   if (model.cls(item) === 'Linear' && !model.isFold(item)) found.push(item);"
         " return found; }"
     )
-    lit = seen.page.locator(".box.of-type").evaluate_all("boxes => boxes.map(box => box.id)")
+    lit = seen.page.locator(".box.emphasized").evaluate_all("boxes => boxes.map(box => box.id)")
     assert sorted(lit) == sorted(f"box-{item}" for item in expected) and len(lit) > 1
     assert seen.page.locator("#live").inner_text() == "all Linear highlighted"
     chip = seen.page.locator("#type")
     assert chip.text_content() == f"Linear ×{len(expected)} · Clear"
     chip.click()
     seen.settle()
-    assert seen.page.locator(".box.of-type").count() == 0 and chip.is_hidden()
+    assert seen.page.locator(".box.emphasized").count() == 0 and chip.is_hidden()
 
 
 def test_long_paths_in_costs_are_cut_in_front(visit: Visiting) -> None:

@@ -92,7 +92,21 @@ const createActions = (model, types, state, stage, swatch) => {
       for (const each of ancestors) open.add(each);
     }
     const next = openItems.areEqualSets(open, now.open) ? now.open : open;
-    state.set({ type, open: next, ...NOTHING });
+    state.set({ type, open: next, ...NOTHING, ...NO_PATHS });
+  }
+
+  // Shows all paths between two boxes, wherever they are.
+  function showPaths(from, to, details = { show: to }) {
+    if (from === to) return;
+    const shown = openItems.showing(model, state.get(), from, to);
+    state.set({ ...shown, from, to, type: null }, details);
+  }
+
+  // Shows all paths between the selected box and another one, which is selected if no other is.
+  function showPathsTo(item, details) {
+    const { selected } = state.get();
+    if (selected < 0) select(item, details);
+    else showPaths(selected, item, details);
   }
 
   // Shows only one box and its contents.
@@ -112,7 +126,7 @@ const createActions = (model, types, state, stage, swatch) => {
   }
 
   const reset = () => state.set({ type: null, ...layoutInputs.initial(model),
-    open: new Set(model.data.open), ...NOTHING });
+    open: new Set(model.data.open), ...NOTHING, ...NO_PATHS });
 
   function selectParent() {
     const { selected, root } = state.get(), parent = selected < 0 ? -1 : model.parent(selected);
@@ -122,7 +136,8 @@ const createActions = (model, types, state, stage, swatch) => {
   function escape() {
     const { selected, tensor } = state.get();
     if (selected >= 0 || (tensor < 0 && !actions.isPanelOpen?.())) tabLeaves = true;
-    clearSelection();
+    state.set({ ...NOTHING, ...NO_PATHS });
+    actions.hidePanel?.();
   }
 
   const toggleTheme = () => state.set({ theme: isDark(state.get()) ? "light" : "dark" });
@@ -151,8 +166,9 @@ const createActions = (model, types, state, stage, swatch) => {
   const actions = {
     select, selectTensor, clearSelection, toggle, goTo, selectParent, escape, toggleTheme, copy,
     swatch, showSibling, nextSibling, foldAround, hide, unhide, isolate, showAll, reset,
-    highlightType,
+    highlightType, showPaths, showPathsTo,
     clearType: () => state.set({ type: null }),
+    clearPaths: () => state.set(NO_PATHS),
     setDirection: direction => state.set({ direction }, { turn: true }),
     zoomTo: item => stage.show(item, true),
     colorBy: key => state.set({ color: key }, { keep: true }),

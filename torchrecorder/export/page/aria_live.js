@@ -2,10 +2,11 @@
 
 "use strict";
 
-const attachAnnouncements = (live, host, model, state, styling) => {
+const attachAnnouncements = (live, host, model, paths, state, styling) => {
   const boxes = count => (count === 1 ? "1 box is" : `${count} boxes are`);
 
   function announcement(now, before) {
+    if (now.to >= 0 && (now.from !== before.from || now.to !== before.to)) return paths.text(now);
     if (now.selected >= 0 && (now.selected !== before.selected || now.open !== before.open)) {
       return styling.accessibleName(now.selected, now.open.has(now.selected));
     }

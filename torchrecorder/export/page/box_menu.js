@@ -30,7 +30,8 @@ const createBoxMenu = (host, stage, model, types, names, state, actions) => {
     ];
   }
 
-  function boxEntries(item) {
+  // The actions on a box; `before` is the box that was selected before it, or -1.
+  function boxEntries(item, before) {
     const { open, hidden, root } = state.get(), type = model.typeOf(item);
     const title = { title: model.title(item) };
     if (hidden.has(item)) {
@@ -45,6 +46,8 @@ const createBoxMenu = (host, stage, model, types, names, state, actions) => {
       canOpen && item !== root && { text: "Isolate", note: "i", act: () => actions.isolate(item) },
       item !== root && { text: "Hide", note: "h", act: () => actions.hide(item) },
       type && { text: `Show all ${type}`, act: () => actions.highlightType(type) },
+      before >= 0 && before !== item && { text: `Paths from ${names.short(before)}`,
+        act: () => actions.showPaths(before, item) },
       { text: "Zoom to it", act: () => actions.zoomTo(item) },
       { title: "Picture" }, ...pictureEntries(),
     ].filter(Boolean);
@@ -63,16 +66,17 @@ const createBoxMenu = (host, stage, model, types, names, state, actions) => {
     menu.showAt(at, "Siblings", siblingEntries(fold), stage.focus);
   }
 
-  function show(item, at = corner(item)) {
-    if (item >= 0) menu.showAt(at, model.title(item), boxEntries(item), stage.focus);
+  function show(item, at = corner(item), before = -1) {
+    if (item >= 0) menu.showAt(at, model.title(item), boxEntries(item, before), stage.focus);
     else menu.showAt(at, "Picture", pictureEntries(), stage.focus);
   }
 
   // Shows the menu of the box at a pixel of the stage and selects it, or that of the picture.
   function showAt([x, y]) {
     const { left, top } = host.getBoundingClientRect(), box = stage.boxAt(x, y);
+    const { selected } = state.get();
     if (box) actions.select(box.item, { by: "menu" });
-    show(box?.item ?? -1, [left + x, top + y]);
+    show(box?.item ?? -1, [left + x, top + y], selected);
   }
 
   // Sent by the right button and by keys; for long touches, the pointer has shown the menu already.

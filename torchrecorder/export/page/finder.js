@@ -15,7 +15,7 @@ const createFinder = (dialog, { input, list, status }, stage, model, names, acti
     element.id = `hit-${index}`;
     element.setAttribute("role", "option");
     element.addEventListener("pointerdown", event => event.preventDefault());
-    element.addEventListener("click", () => goTo(index));
+    element.addEventListener("click", event => goTo(index, event));
     return element;
   }
 
@@ -46,18 +46,19 @@ const createFinder = (dialog, { input, list, status }, stage, model, names, acti
     return count === 1 ? "1 box" : `${count} boxes`;
   }
 
-  function goTo(index) {
+  // Selects a box, or with Shift shows the paths from the selection to it.
+  function goTo(index, { shiftKey }) {
     if (!hits[index]) return;
     dialog.close();
     stage.focus();
-    actions.goTo(hits[index].item);
+    (shiftKey ? actions.showPathsTo : actions.goTo)(hits[index].item);
   }
 
   function onKey(event) {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
     if (step) choose(Math.abs(step) === 1 ? current + step
       : Math.max(0, Math.min(hits.length - 1, current + step)));
-    else if (event.key === "Enter") goTo(current);
+    else if (event.key === "Enter") goTo(current, event);
     else return;
     event.preventDefault();
   }

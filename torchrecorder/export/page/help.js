@@ -15,6 +15,7 @@ const createHelp = (dialog, model, currentStyling) => {
   const KEYS = [
     ["double-click, Enter", "expand or collapse a box"],
     ["click", "show all facts about a box or line; inputs become blue, outputs orange"],
+    ["Shift + click", "show all paths of data between the selected box and this one"],
     ["drag, wheel", "move the picture"],
     ["Ctrl + wheel, + and −", "zoom"],
     ["f or 0", "fit the picture to the window"],
@@ -30,7 +31,7 @@ const createHelp = (dialog, model, currentStyling) => {
     ["x", "collapse all"],
     ["/ or Ctrl + K", "find a box"],
     ["t", "light or dark theme"],
-    ["Esc", "clear the selection"],
+    ["Esc", "clear the selection and the paths"],
   ];
   const TOUCH = [
     ["tap", "like a click"],

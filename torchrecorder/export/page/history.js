@@ -17,11 +17,11 @@ const attachHistory = (model, state, stage) => {
     }
   }
 
-  // Changes of the layout or of the type that is shown, and jumps, add an entry to the history;
-  // others replace the address.
+  // Changes of the layout, of the type or of the paths that are shown, and jumps, add an entry to
+  // the history; others replace the address.
   state.onChange((now, before, details) => {
     if (isPaused) return;
-    const isOpened = now.type !== before.type ||
+    const isOpened = ["type", "from", "to"].some(key => now[key] !== before[key]) ||
       layoutInputs.changed({ ...now, color: before.color }, before);
     const isJump = details.zoom || details.by === "pointer";
     const isOther = ["selected", "tensor", "color", "side"].some(key => now[key] !== before[key]);

@@ -24,18 +24,17 @@ const link = (() => {
     return list;
   }
 
-  // The open items of a link with nothing but the selected item.
-  function defaultOpen(model, item) {
-    const open = new Set(model.data.open);
-    if (item < 0) return open;
-    for (const ancestor of model.ancestors(item)) open.add(ancestor);
-    if (model.canOpen(item)) open.add(item);
-    return open;
+  const named = ({ selected, from, to }) => [from, to, selected].filter(item => item >= 0);
+
+  // The open items of a link with nothing but the selected item and the ends of paths.
+  function defaultOpen(model, now) {
+    const open = new Set([...model.data.open, ...named(now).flatMap(model.ancestors)]);
+    return model.canOpen(now.selected) ? open.add(now.selected) : open;
   }
 
   // The shown siblings of such a link.
-  const defaultSiblings = (model, item) => (item < 0 ? new Map()
-    : openItems.choosing(model, new Map(), [...model.ancestors(item), item]));
+  const defaultSiblings = (model, now) => openItems.choosing(model, new Map(),
+    named(now).flatMap(item => [...model.ancestors(item), item]));
 
   // Folds with their siblings as "3.4,7.all": of the fold 3, the sibling 4.
   const encodeSiblings = (model, siblings) => [...siblings].sort((a, b) => a[0] - b[0])
@@ -62,23 +61,26 @@ const link = (() => {
     (whole, code) => ({ "2F": "/", "3A": ":", 40: "@", 20: "+" })[code]);
 
   function encode(model, now) {
-    const { open, selected, tensor, color, siblings, hidden, root, direction, side, type } = now;
+    const { open, selected, tensor, from, to, color, siblings, hidden, root } = now;
     const parts = [];
     if (selected >= 0) parts.push(`scope=${escaped(model.linkName(selected))}`);
     if (tensor >= 0) parts.push(`tensor=${tensor}`);
-    if (!openItems.areEqualSets(open, defaultOpen(model, selected))) {
+    if (to >= 0) {
+      parts.push(`from=${escaped(model.linkName(from))}`, `to=${escaped(model.linkName(to))}`);
+    }
+    if (!openItems.areEqualSets(open, defaultOpen(model, now))) {
       const indices = new Map(model.openable.map((item, index) => [item, index]));
       const list = [...open].map(item => indices.get(item)).filter(index => index !== undefined);
       parts.push(`open=${ranges(list.sort((a, b) => a - b))}`);
     }
     const shown = encodeSiblings(model, siblings);
-    const initial = encodeSiblings(model, defaultSiblings(model, selected));
+    const initial = encodeSiblings(model, defaultSiblings(model, now));
     if (shown !== initial) parts.push(`siblings=${shown}`);
     if (hidden.size) parts.push(`hidden=${ranges([...hidden].sort((a, b) => a - b))}`);
     if (root >= 0) parts.push(`isolated=${escaped(model.linkName(root))}`);
-    if (type) parts.push(`type=${escaped(type)}`);
-    if (direction !== model.data.direction) parts.push(`direction=${direction}`);
-    if (side) parts.push(`side=${side}`);
+    if (now.type) parts.push(`type=${escaped(now.type)}`);
+    if (now.direction !== model.data.direction) parts.push(`direction=${now.direction}`);
+    if (now.side) parts.push(`side=${now.side}`);
     if (color !== model.data.color_by) parts.push(`color=${escaped(color ?? "kind")}`);
     return parts.join("&");
   }
@@ -89,21 +91,23 @@ const link = (() => {
     const itemOf = key => (parts.has(key) ? model.find(parts.get(key)) : -1);
     const oneOf = (key, values, initial) =>
       (values.includes(parts.get(key)) ? parts.get(key) : initial);
-    const selected = itemOf("scope"), isolated = itemOf("isolated");
+    const isolated = itemOf("isolated"), ends = { from: itemOf("from"), to: itemOf("to") };
+    const chosen = { selected: itemOf("scope"),
+      ...(ends.from === ends.to || Object.values(ends).includes(-1) ? NO_PATHS : ends) };
     const type = parts.get("type");
     const number = /^\d+$/.test(parts.get("tensor")) ? Number(parts.get("tensor")) : -1;
     const indices = fromRanges(parts.get("open") ?? "", model.openable.length);
     const open = parts.has("open") ? new Set(indices.map(index => model.openable[index]))
-      : defaultOpen(model, selected);
+      : defaultOpen(model, chosen);
     const root = model.canOpen(isolated) ? isolated : -1;
     if (root >= 0) open.add(root);
     const keys = model.data.annotations.map(annotation => annotation.key);
     return {
-      open, selected, root,
+      open, root, ...chosen,
       tensor: number < model.data.tensors.producer.length ? number : -1,
       color: parts.has("color") ? oneOf("color", keys, null) : model.data.color_by,
       siblings: parts.has("siblings") ? decodeSiblings(model, parts.get("siblings"))
-        : defaultSiblings(model, selected),
+        : defaultSiblings(model, chosen),
       type: type && model.all.some(item => model.typeOf(item) === type) ? type : null,
       hidden: new Set(fromRanges(parts.get("hidden") ?? "", model.count)),
       side: oneOf("side", ["tree", "costs"], null),

@@ -77,9 +77,9 @@ const createModel = data => {
   // are the last rows of the tensors.
   const trunks = data.tensor_trunks, firstTrunk = tensors.text.length - trunks.length;
   const members = tensor => trunks[tensor - firstTrunk] ?? [];
-  // Whether a line carries one of the tensors in `set`.
-  const carries = (set, { tensor, bundled = [] }) => [tensor, ...bundled].some(each =>
-    set.has(each) || members(each).some(member => set.has(member)));
+  // Whether a line carries a tensor for which `isOne` is true.
+  const carries = ({ tensor, bundled = [] }, isOne) => [tensor, ...bundled].some(each =>
+    isOne(each) || members(each).some(isOne));
 
   // Tensors without trunks by the item that produces them, and by those that consume them.
   const produced = [], consumed = [];

@@ -9,24 +9,28 @@ const openItems = (() => {
     return next;
   }
 
-  // The changes of a state with which `item` is visible, wherever it is.
-  function showing(model, now, item) {
-    const path = [...model.ancestors(item), item], { open, siblings, hidden, root } = now;
+  // The changes of a state with which `items` are visible, wherever they are.
+  function showing(model, now, ...items) {
+    const { open, siblings, hidden, root } = now;
+    const around = items.flatMap(model.ancestors), path = [...around, ...items];
     return {
-      open: isRevealed(model, open, item) ? open : new Set([...open, ...model.ancestors(item)]),
+      open: around.every(each => open.has(each)) ? open : new Set([...open, ...around]),
       siblings: path.some(each => model.isOtherSibling(each, siblings))
         ? choosing(model, siblings, path) : siblings,
       hidden: path.some(each => hidden.has(each))
         ? new Set([...hidden].filter(each => !path.includes(each))) : hidden,
-      root: model.within(item, root) ? root : -1,
+      root: items.every(item => model.within(item, root)) ? root : -1,
     };
   }
 
-  // The siblings that are shown so that none of `items` is replaced by another one.
+  // The siblings that are shown so that none of `items` is replaced by another one; all of a fold
+  // if several of them are among the items.
   function choosing(model, siblings, items) {
     const next = new Map(siblings);
     for (const item of items) {
-      if (model.isOtherSibling(item, next)) next.set(model.parent(item), item);
+      if (!model.isOtherSibling(item, next)) continue;
+      const fold = model.parent(item), [shown] = model.shownChildren(fold, next);
+      next.set(fold, items.includes(shown) ? ALL_SIBLINGS : item);
     }
     return next;
   }

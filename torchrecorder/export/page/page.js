@@ -10,7 +10,7 @@ const startPage = () => {
     theme: data.theme, isSystemDark: systemTheme.matches, ...layoutInputs.initial(model),
     ...link.decode(model, location.hash),
   });
-  const styling = createStyling(model, types, state);
+  const paths = createPaths(model, names), styling = createStyling(model, types, paths, state);
   byId("side").hidden = !state.get().side;  // it limits the width of the stage
   byId("side").className = `side ${state.get().side ?? ""}`;
   const stage = createStage(byId("stage"), model, state, styling.current);
@@ -39,14 +39,14 @@ const startPage = () => {
   const sidebar = createSidebar(byId, stage, model, types, names, state, actions);
   attachPointer(byId("stage"), stage, tooltip, actions, boxMenu);
   attachKeys(byId("stage"), stage, state, actions, boxMenu, sidebar);
-  attachToolbar(byId, model, types, state, stage, styling, actions);
+  attachToolbar(byId, model, types, paths, state, stage, styling, actions);
   printing.attach(byId, model, state, stage, styling);
   attachHistory(model, state, stage);
-  attachAnnouncements(byId("live"), byId("stage"), model, state, styling);
+  attachAnnouncements(byId("live"), byId("stage"), model, paths, state, styling);
   byId("empty").hidden = model.count > 0;
   for (const id of ["find", "save", "corner", "direction"]) byId(id).hidden ||= !model.count;
   stage.show(relations.place(model, state.get()), true);
-  return { model, types, names, state, stage, actions };
+  return { model, types, paths, names, state, stage, actions };
 };
 
 const page = startPage();

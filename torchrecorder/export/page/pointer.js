@@ -91,8 +91,9 @@ const attachPointer = (host, stage, tooltip, actions, boxMenu) => {
     press = null;
   }
 
-  // Selects what was clicked; a double click opens or closes a box.
-  function clicked(at, { timeStamp: time, pointerType }) {
+  // Selects what was clicked, or with Shift shows the paths from the selection to it; a double click
+  // opens or closes a box.
+  function clicked(at, { timeStamp: time, pointerType, shiftKey }) {
     const { near, reach } = pointerType === "mouse" ? MOUSE : TOUCH;
     const isDouble = lastClick && time - lastClick.time < DOUBLE_CLICK &&
       distance(at, lastClick.at) < near;
@@ -107,6 +108,7 @@ const attachPointer = (host, stage, tooltip, actions, boxMenu) => {
       return undefined;
     }
     lastClick = { at, time };
+    if (shiftKey && box) return actions.showPathsTo(box.item, { by: "pointer", at });
     const line = stage.lineAt(...at, reach);
     if (line && (!box || box.open)) return actions.selectTensor(line.tensor);
     return actions.select(box ? box.item : -1, { by: "pointer", at });

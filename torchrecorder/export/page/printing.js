@@ -37,9 +37,10 @@ const printing = (() => {
       if (printed.length || !model.count) return;
       theme = state.get().theme;
       state.set({ theme: "light" });
-      const { palette, isOfType } = styling.current(), { k, areas } = sheets(stage.picture());
+      const unselected = styling.current({ selected: -1, tensor: -1 });
+      const { k, areas } = sheets(stage.picture());
       printed = areas.map(area => {
-        const svg = saving.svgOf(model, { palette, isOfType }, stage.picture(), area);
+        const svg = saving.svgOf(model, unselected, stage.picture(), area);
         svg.setAttribute("width", `${area.w * k}pt`);
         svg.setAttribute("height", `${area.h * k}pt`);
         return createElement("div", "sheet", null, svg);

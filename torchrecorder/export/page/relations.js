@@ -11,8 +11,8 @@ const relations = (() => {
     const outs = new Set(model.outputs(item).map(each => each.tensor));
     return line => {
       const inside = line.scope >= 0 && model.within(line.scope, item);
-      if (model.carries(outs, line)) return !inside || line.exits ? "out" : null;
-      if (!model.carries(ins, line)) return null;
+      if (model.carries(line, each => outs.has(each))) return !inside || line.exits ? "out" : null;
+      if (!model.carries(line, each => ins.has(each))) return null;
       if (inside) return "in";
       if (line.exits) return model.within(item, line.scope) ? null : "in";
       return model.within(item, line.head) ? "in" : null;
@@ -22,7 +22,7 @@ const relations = (() => {
   // The same for the lines of a tensor, and of the tensors in a trunk.
   function ofTensor(model, tensor) {
     const tensors = new Set([tensor, ...model.members(tensor)]);
-    return line => (model.carries(tensors, line) ? "out" : null);
+    return line => (model.carries(line, each => tensors.has(each)) ? "out" : null);
   }
 
   // The box that is visible for `item`, in closed boxes or other siblings than the shown ones.
@@ -71,15 +71,16 @@ const relations = (() => {
     return found;
   }
 
-  // The visible box at which a state is seen: the selected one, or one end of the selected tensor;
-  // -1 if nothing is selected.
+  // The visible box at which a state is seen: the selected one, or one end of the selected tensor
+  // or of paths; -1 if there is none.
   function place(model, now) {
-    const { selected, tensor } = now, { producer, consumers } = model.data.tensors;
-    if (tensor < 0) return selected;
+    const { selected, tensor, from } = now, { producer, consumers } = model.data.tensors;
+    if (tensor < 0) return selected < 0 && from >= 0 ? visibleBox(model, now, from) : selected;
     return visibleBox(model, now, producer[tensor] >= 0 ? producer[tensor] : consumers[tensor][0]);
   }
 
-  // What is highlighted in a state: a function for lines, as above, and boxes; null for nothing.
+  // What is related to the selection of a state: a function for lines, as above, and boxes; null
+  // for nothing.
   function of(model, now) {
     const { selected, tensor } = now;
     if (selected >= 0) {
@@ -91,13 +92,13 @@ const relations = (() => {
 
   // The rings around related, equal and selected boxes: [box, kind] each, those of equal boxes only
   // around `boxes`.
-  function rings(picture, boxes, { selected, neighbors, isEqual }) {
-    const byItem = neighbors || selected >= 0 ? motion.index(picture) : new Map();
+  function rings(picture, boxes, { chosen, neighbors, isEqual }) {
+    const byItem = neighbors || chosen.length ? motion.index(picture) : new Map();
     const found = list => [...list].map(([item, kind]) => [byItem.get(item), kind])
       .filter(([box]) => box);
     return [...found(neighbors ?? []),
       ...boxes.filter(box => isEqual?.(box.item)).map(box => [box, "equal"]),
-      ...found([[selected, "selected"]])];
+      ...found(chosen.map(item => [item, "selected"]))];
   }
 
   return { of, ofItem, place, merged, neighbors, rings };

@@ -31,11 +31,12 @@ const saving = (() => {
   const accent = name =>
     getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-  // A box; those of the type that is shown stand out, and other closed ones are pale.
-  function boxElement(model, { palette, isOfType }, box) {
-    const parts = paint.boxParts(model, palette, box), isOfIt = isOfType?.(box.item);
-    if (isOfIt) Object.assign(parts[0][1], { stroke: accent("accent"), "stroke-width": 2.4 });
-    return group(box.x, box.y, parts, { opacity: isOfType && !isOfIt && !box.open ? 0.35 : null });
+  // A box; if some stand out, other closed ones are pale.
+  function boxElement(model, { palette, isEmphasized }, box) {
+    const parts = paint.boxParts(model, palette, box), standsOut = isEmphasized?.(box);
+    if (standsOut) Object.assign(parts[0][1], { stroke: accent("accent"), "stroke-width": 2.4 });
+    return group(box.x, box.y, parts,
+      { opacity: isEmphasized && !standsOut && !box.open ? 0.35 : null });
   }
 
   function ringElement([box, kind]) {

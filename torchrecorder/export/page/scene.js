@@ -98,7 +98,7 @@ const createScene = (host, model) => {
       }) };
       drawn.set(box.item, shown);
     }
-    toggleClass(shown, "of-type", Boolean(styling.isOfType?.(box.item)));
+    toggleClass(shown, "emphasized", Boolean(styling.isEmphasized?.(box)));
     const parent = box.open ? levelLayer(model.level[box.item]) : boxes;
     if (shown.group.parentNode !== parent) parent.append(shown.group);
     place(shown, box);
@@ -164,7 +164,7 @@ const createScene = (host, model) => {
   // Highlighted lines, and rings around selected, related and equal boxes.
   function drawHighlights(picture, full, highlighted, styling, view) {
     const dashes = line => paint.stroked(paint.lineLook(model, palette, line))["stroke-dasharray"];
-    const result = ["in", "out"].flatMap(relation => {
+    const result = ["in", "out", "path"].flatMap(relation => {
       const list = highlighted.filter(each => each[1] === relation).map(each => each[0]);
       return !list.length ? [] : [
         ...[...Map.groupBy(list, dashes)].map(([dash, same]) => createSvgElement("path", {
@@ -200,7 +200,7 @@ const createScene = (host, model) => {
     const fontsize = model.data.fontsize * view.k;
     svg.classList.toggle("no-detail", fontsize * 0.8 < READABLE);
     svg.classList.toggle("no-text", fontsize < READABLE);
-    svg.classList.toggle("by-type", Boolean(styling.isOfType));
+    svg.classList.toggle("emphasis", Boolean(styling.isEmphasized));
     const { full, small } = visibleBoxes(picture, view, size);
     for (const box of full) show(box, fontsize >= READABLE && !box.cut, styling);
     removeAllBut(new Set(full.map(box => box.item)));

@@ -7,9 +7,9 @@ const DARK = "(prefers-color-scheme: dark)";
 const systemTheme = window.matchMedia(DARK);
 const isDark = ({ theme, isSystemDark }) => (theme === "auto" ? isSystemDark : theme === "dark");
 
-const createStyling = (model, types, state) => {
+const createStyling = (model, types, paths, state) => {
   const STORAGE_KEY = "torchrecorder-theme";
-  let palette = null, paletteKey = [], highlightState = null, highlights = null;
+  let palette = null, paletteKey = [], relatedState = null, related = null;
 
   // Frames in a sandbox have no storage.
   function storedTheme() {
@@ -44,13 +44,13 @@ const createStyling = (model, types, state) => {
   const colored = (annotation, now) => openItems.visible(model, now.open, now).filter(item =>
     !now.open.has(item) || paint.isColoredOpen(model, annotation, item));
 
-  function currentHighlights(now) {
+  function currentRelations(now) {
     const keys = ["selected", "tensor", "open", "siblings"];
-    if (!highlightState || keys.some(key => highlightState[key] !== now[key])) {
-      highlightState = now;
-      highlights = relations.of(model, now);
+    if (!relatedState || keys.some(key => relatedState[key] !== now[key])) {
+      relatedState = now;
+      related = relations.of(model, now);
     }
-    return highlights;
+    return related;
   }
 
   // The accessible name of a box.
@@ -65,14 +65,23 @@ const createStyling = (model, types, state) => {
     return parts.join(", ");
   }
 
-  // All that a drawing needs besides positions.
-  function current() {
-    const now = state.get(), { selected, type } = now, highlighted = currentHighlights(now);
+  // Whether a box stands out among all others, which are pale then; null if none does.
+  function emphasis({ type }, onPaths) {
+    if (onPaths) return ({ item, open }) => !open && onPaths.has(item);
+    return type === null ? null : ({ item }) => model.typeOf(item) === type;
+  }
+
+  // All that a drawing needs besides positions, in the state with some changes. Paths are shown
+  // instead of what is related to the selection.
+  function current(changes = {}) {
+    const now = { ...state.get(), ...changes }, { selected, from, to } = now;
+    const onPaths = paths.of(now), near = onPaths ? null : currentRelations(now);
     return {
-      palette: currentPalette(now), accessibleName, selected,
-      relation: highlighted?.line ?? null, neighbors: highlighted?.boxes ?? null,
-      isOfType: type === null ? null : item => model.typeOf(item) === type,
-      isEqual: selected >= 0 && model.typeOf(selected)
+      palette: currentPalette(now), accessibleName,
+      chosen: [...new Set([from, to, selected])].filter(item => item >= 0),
+      relation: (onPaths ?? near)?.line ?? null, neighbors: near?.boxes ?? null,
+      isEmphasized: emphasis(now, onPaths),
+      isEqual: !onPaths && selected >= 0 && model.typeOf(selected)
         ? item => types.areEqual(item, selected) : null,
     };
   }

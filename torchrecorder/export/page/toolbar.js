@@ -2,7 +2,7 @@
 
 "use strict";
 
-const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
+const attachToolbar = (byId, model, types, paths, state, stage, styling, actions) => {
   const { data } = model;
   const DIRECTIONS = {
     TB: "Top to bottom", LR: "Left to right", BT: "Bottom to top", RL: "Right to left",
@@ -34,11 +34,13 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
   }
 
   // Buttons that name what is left out or highlighted, and end it.
-  function updateChips({ hidden, root, type }) {
+  function updateChips(now) {
+    const { hidden, root, type } = now;
     const leftOut = [...(root >= 0 ? [`Isolated: ${model.title(root)}`] : []),
       ...(hidden.size ? [`${hidden.size} hidden`] : [])].join(", ");
     const ofType = type === null ? "" : `${type} ×${types.itemsByType().get(type)?.length ?? 0}`;
-    for (const [id, text, end] of [["left-out", leftOut, "Show all"], ["type", ofType, "Clear"]]) {
+    for (const [id, text, end] of [["left-out", leftOut, "Show all"], ["type", ofType, "Clear"],
+      ["paths", paths.text(now), "Clear"]]) {
       byId(id).hidden = !text;
       byId(id).title = text;
       byId(id).replaceChildren(createElement("span", "", text), ` · ${end}`);
@@ -99,9 +101,9 @@ const attachToolbar = (byId, model, types, state, stage, styling, actions) => {
   byId("colors").hidden = !numeric.length;
   byId("levels").hidden = !model.openable.length;
   const CLICKS = {
-    "left-out": actions.showAll, type: actions.clearType, find: actions.openFinder,
-    help: actions.openHelp, theme: actions.toggleTheme, "zoom-fit": stage.fit,
-    "zoom-in": () => stage.zoom(1.25), "zoom-out": () => stage.zoom(0.8),
+    "left-out": actions.showAll, type: actions.clearType, paths: actions.clearPaths,
+    find: actions.openFinder, help: actions.openHelp, theme: actions.toggleTheme,
+    "zoom-fit": stage.fit, "zoom-in": () => stage.zoom(1.25), "zoom-out": () => stage.zoom(0.8),
   };
   for (const [id, act] of Object.entries(CLICKS)) {
     byId(id).addEventListener("click", () => {
