@@ -162,9 +162,11 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
     return path + `L${text(corners.at(-1))}`;
   }
 
-  // A visible line; one that leaves its scope, or continues in an open one, has no arrowhead. Its
-  // points are computed on demand, because most lines are outside the window. `begin`, if it is set,
-  // is where the outline of its box is, instead of the first point.
+  // A visible line in `scope` from the box `tail` to the box `head`. One that enters the scope, or
+  // exits it, has the scope in the place of that box; where a fold shows one of its siblings, lines to
+  // others exit it, too. Lines that exit, or continue in an open box, have no arrowhead. The points
+  // are computed on demand, because most lines are outside the window. `begin`, if it is set, is where
+  // the outline of the tail is, instead of the first point.
   class Line {
     #path; #move; #points = null; #d = null;
 

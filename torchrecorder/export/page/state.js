@@ -1,4 +1,10 @@
-// State: what is open, selected, hidden and colored, and listeners to changes.
+// State: what the reader has chosen, and listeners to changes.
+//
+// Items are numbers, -1 for none. `open` and `hidden` are sets of items; `siblings` maps folds to the
+// sibling that is shown. `selected` is an item, `tensor` the selected line; `from` and `to` are the
+// ends of paths, `root` is the isolated item, `type` a class or operation whose boxes stand out.
+// `color` is the key of an annotation, `side` the name of the sidebar; `direction`, `theme` and
+// `isSystemDark` say how all is drawn.
 
 "use strict";
 
