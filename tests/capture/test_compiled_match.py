@@ -11,7 +11,7 @@ from torchrecorder.capture.compiled import second_run
 from torchrecorder.capture.compiled.match import Matched
 from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.events import COMPILED_GRAPH, UNMATCHED
-from torchrecorder.export.explorer.facts import Facts
+from torchrecorder.export.page_data.facts import Facts
 from torchrecorder.views.full_view import full_view
 
 from tests import real_models

@@ -10,7 +10,7 @@ import torch
 import torchrecorder
 from tests.figures import network
 from torchrecorder.events import ScopeKind
-from torchrecorder.export.explorer.facts import Facts
+from torchrecorder.export.page_data.facts import Facts
 from torchrecorder.export.table.text import summary
 from torchrecorder.testing import Builder
 from tests.export.test_text import total

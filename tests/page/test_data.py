@@ -18,8 +18,8 @@ from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import overlay
 from torchrecorder.events import Statistics
-from torchrecorder.export.explorer.data import page_data
 from torchrecorder.export.html import embedded
+from torchrecorder.export.page_data.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.style.diff_colors import DiffColors

@@ -19,11 +19,11 @@ from tests.stepped import stepped
 from tests.views.test_fold import stack
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.events import ModuleId, OpId, Slot, ValueId
-from torchrecorder.export.explorer import numbers
-from torchrecorder.export.explorer.data import page_data
-from torchrecorder.export.explorer.box_appearance import TreeAppearance
-from torchrecorder.export.explorer.equal import representatives
-from torchrecorder.export.explorer.facts import Facts
+from torchrecorder.export.page_data import numbers
+from torchrecorder.export.page_data.box_appearance import TreeAppearance
+from torchrecorder.export.page_data.data import page_data
+from torchrecorder.export.page_data.equal import representatives
+from torchrecorder.export.page_data.facts import Facts
 from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style

@@ -9,7 +9,7 @@ from torch import nn
 import torchrecorder
 from tests.page.test_data import Page, data_of
 from torchrecorder.export.dot import output_labels
-from torchrecorder.export.explorer.box_appearance import hidden_updates
+from torchrecorder.export.page_data.box_appearance import hidden_updates
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style

@@ -8,8 +8,8 @@ from dataclasses import replace
 from tests.page.test_data import data_of
 from tests.figures import linear
 from tests.views.test_fold import stack
-from torchrecorder.export.explorer.data import page_data
 from torchrecorder.export.html import ESCAPES, embedded, page, policy
+from torchrecorder.export.page_data.data import page_data
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import make_view

@@ -12,13 +12,13 @@ import pytest
 from tests.page.test_data import Page, data_of
 from tests.page.test_equal import tree_of
 from torchrecorder.events import GRADIENT_MESSAGE, ModuleId, ScopeKind, Slot, ValueId
-from torchrecorder.export.explorer.box_appearance import TreeAppearance
-from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.equal import representatives
-from torchrecorder.export.explorer.facts import Facts
-from torchrecorder.export.explorer.box_appearance import hidden_updates
-from torchrecorder.export.explorer.tensors import TensorColumns
 from torchrecorder.export.html import embedded
+from torchrecorder.export.page_data.box_appearance import TreeAppearance
+from torchrecorder.export.page_data.box_appearance import hidden_updates
+from torchrecorder.export.page_data.columns import Columns
+from torchrecorder.export.page_data.equal import representatives
+from torchrecorder.export.page_data.facts import Facts
+from torchrecorder.export.page_data.tensors import TensorColumns
 from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.style.figure import Figure

@@ -9,7 +9,7 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
-from torchrecorder.export.explorer.data import page_data
+from torchrecorder.export.page_data.data import page_data
 from torchrecorder.graph.consistency import problems
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view

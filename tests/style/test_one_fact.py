@@ -17,7 +17,7 @@ from tests.views.test_blocks import cell, loop
 from tests.views.test_similar import label, similar
 from torchrecorder.errors import DoesNotFit
 from torchrecorder.events import COMPILED_GRAPH, CompiledGraph, ScopeKind, SourceLine
-from torchrecorder.export.explorer.data import page_data
+from torchrecorder.export.page_data.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure

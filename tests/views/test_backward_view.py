@@ -12,7 +12,7 @@ import torchrecorder
 
 from tests.stepped import doubled, stepped
 from torchrecorder.errors import InvalidArgument, NothingFound
-from torchrecorder.export.explorer.data import page_data
+from torchrecorder.export.page_data.data import page_data
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.style.color import scale

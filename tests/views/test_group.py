@@ -12,7 +12,7 @@ import pytest
 from tests.figures import arrows, boxes, clusters, linear, view_of
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.dot import output_labels
-from torchrecorder.export.explorer.data import page_data
+from torchrecorder.export.page_data.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.recording import load
 from torchrecorder.style.draw import draw

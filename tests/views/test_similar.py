@@ -18,7 +18,7 @@ from torchrecorder.capture.record import record
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.align import aligned
 from torchrecorder.events import OpId
-from torchrecorder.export.explorer.data import page_data
+from torchrecorder.export.page_data.data import page_data
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style

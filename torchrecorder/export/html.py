@@ -37,7 +37,7 @@ class Html(Checked):
     timeout: float = timeout_option()
 
     def export(self, view: View, style: Style) -> str:
-        from torchrecorder.export.explorer.data import page_data
+        from torchrecorder.export.page_data.data import page_data
 
         with without_gc():
             return page(page_data(view, style, self.times, self.timeout))

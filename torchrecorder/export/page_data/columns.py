@@ -7,8 +7,8 @@ from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.export.explorer.box_appearance import Appearance, Looks
-from torchrecorder.export.explorer.facts import FactRow, Facts
+from torchrecorder.export.page_data.box_appearance import Appearance, Looks
+from torchrecorder.export.page_data.facts import FactRow, Facts
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope

@@ -17,9 +17,9 @@ from torchrecorder.events import (
     COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, OpId, OpKind, ScopeId, ScopeKind,
     SourceLine, UnmatchedCall,
 )
-from torchrecorder.export.explorer import facts as facts_module
-from torchrecorder.export.explorer.data import page_data
-from torchrecorder.export.explorer.facts import Facts
+from torchrecorder.export.page_data import facts as facts_module
+from torchrecorder.export.page_data.data import page_data
+from torchrecorder.export.page_data.facts import Facts
 from torchrecorder.graph.failure import Failure
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from torchrecorder.events import MODES, ScopeId, Slot, ValueId
 from torchrecorder.export.dot import in_two, output_labels
-from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.nested import closed_size, header_size
+from torchrecorder.export.page_data.equal import representatives
 from torchrecorder.graph.nodes import Op
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions

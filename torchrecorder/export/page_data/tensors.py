@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
-from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.box_appearance import HiddenUpdate, TreeAppearance
+from torchrecorder.export.page_data.box_appearance import HiddenUpdate, TreeAppearance
+from torchrecorder.export.page_data.columns import Columns
 from torchrecorder.graph.nodes import Value
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels

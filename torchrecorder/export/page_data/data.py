@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.export.explorer import numbers
-from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.box_appearance import TreeAppearance, Appearance
-from torchrecorder.export.explorer.facts import Facts
-from torchrecorder.export.explorer.tensors import TensorColumns
+from torchrecorder.export.page_data import numbers
+from torchrecorder.export.page_data.box_appearance import TreeAppearance, Appearance
+from torchrecorder.export.page_data.columns import Columns
+from torchrecorder.export.page_data.facts import Facts
+from torchrecorder.export.page_data.tensors import TensorColumns
 from torchrecorder.graph.differences import changed_inside
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, constants, plan

@@ -1,1 +1,0 @@
-"""Explorer: the data of the interactive page, all boxes, clusters and folds as JSON columns."""

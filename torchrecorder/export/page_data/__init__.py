@@ -1,0 +1,1 @@
+"""Page data: the data of the interactive page, all boxes, clusters and folds as JSON columns."""
