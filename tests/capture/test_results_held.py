@@ -69,6 +69,23 @@ def test_a_function_returns_what_the_program_has() -> None:
     assert [grouped.values[slot.value].shape for slot in scope.outputs] == [(2, 5), found.shape]
 
 
+def test_a_result_that_is_only_checked_is_an_output() -> None:
+    """As in a loop that generates tokens until all sequences have ended."""
+    model = nn.Linear(3, 3)
+
+    def generate(ids: Tensor) -> Tensor:
+        ended = torch.zeros(2, dtype=torch.bool)
+        while not ended.all():
+            ids = torch.cat([ids, model(ids[:, -3:]).abs()[:, :1]], 1)
+            ended = ended | (ids[:, -1] > 0) | torch.full((2,), ids.shape[1] > 5)
+        return ids
+
+    with torchrecorder.Recorder(model) as recorder:
+        ids = generate(torch.zeros(2, 4) - 1)
+    assert makers(recorder.recording)[-1] == "cat" and not idle(recorder.recording)
+    assert ids.shape[0] == 2 and "linear" in makers(recorder.recording)
+
+
 def test_what_an_iteration_drops_is_unused_in_all() -> None:
     """The variable has the last one still, but nothing is going to read it; a list has all."""
     model = nn.Linear(3, 3)

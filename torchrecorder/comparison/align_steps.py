@@ -10,7 +10,7 @@ from torchrecorder.comparison.step_keys import (
 from torchrecorder.graph.align import IndexPair, align, between
 from torchrecorder.graph.nodes import Op, Scope
 
-Steps = Sequence[Scope | Op]
+StepList = Sequence[Scope | Op]
 
 
 class StepAligner:
@@ -19,7 +19,7 @@ class StepAligner:
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
 
-    def aligned(self, a: Steps, b: Steps) -> list[IndexPair]:
+    def aligned(self, a: StepList, b: StepList) -> list[IndexPair]:
         """Pairs of indices in their common order.
 
         Steps that run more often on one side, such as a ReLU called once more, are matched last if
@@ -40,12 +40,13 @@ class StepAligner:
                 return others
         return pairs
 
-    def _alike(self, pairs: Sequence[IndexPair], a: Steps, b: Steps) -> int:
+    def _alike(self, pairs: Sequence[IndexPair], a: StepList, b: StepList) -> int:
         """The number of *pairs* with one structure."""
         return sum(made_alike(self.a, a[i]) == made_alike(self.b, b[j]) for i, j in pairs)
 
     def _between(
-        self, pairs: Sequence[IndexPair], a: Steps, b: Steps, without: Set[Hashable] = frozenset()
+        self, pairs: Sequence[IndexPair], a: StepList, b: StepList,
+        without: Set[Hashable] = frozenset(),
     ) -> list[IndexPair]:
         """*pairs*, and those between them, tier by tier; *without* steps of these names."""
         found = list(pairs)
@@ -60,5 +61,5 @@ class StepAligner:
             found.sort()
         return found
 
-    def _equal(self, key: StepKey, a: Steps, b: Steps) -> list[IndexPair]:
+    def _equal(self, key: StepKey, a: StepList, b: StepList) -> list[IndexPair]:
         return align(list(keys_of(key, self.a, a)), list(keys_of(key, self.b, b)))

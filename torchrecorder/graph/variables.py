@@ -74,7 +74,8 @@ def results_held(
     held: Set[ValueId],
 ) -> list[ValueId]:
     """The results of ops outside of calls that the program has at the end, as the *held* values
-    say, if no op reads any result of that op.
+    say, if nothing goes on from a result of that op: other ops at most compute something from it
+    that the program drops, as a check whether a loop is over does.
 
     Not those of a line of code of which an earlier iteration dropped the result: the last one only
     waits to be overwritten. Copies of `KEPT` are made to look at later, and a tensor that no op
@@ -87,10 +88,7 @@ def results_held(
     for scope in scopes.values():
         if scope.kind in MODES and scope.parent in around:
             around.add(scope.id)
-    read = {
-        slot.value for op in ops.values() if op.outputs or op.kind is not OpKind.PASS
-        for slot in op.inputs
-    }
+    read = _read(ops, around, held)
     state = {NO_STORAGE} | {
         value.storage for value in values.values()
         if value.producer is None or value.kind == "Parameter"
@@ -106,6 +104,24 @@ def results_held(
         value for op in idle if (op.source, op.name) not in dropped for value in op.outputs
         if value in held and values[value].role is Role.INNER and not values[value].names
     ]
+
+
+def _read(
+    ops: Mapping[OpId, Op], around: Set[ScopeId | None], held: Set[ValueId]
+) -> Set[ValueId]:
+    """The values that Python reads as numbers, or from which something else is computed than what
+    the program drops in one of the scopes *around*."""
+    read, numbers = set[ValueId](), set[ValueId]()
+    for op in reversed([*ops.values()]):
+        values = {slot.value for slot in op.inputs}
+        if not op.outputs:
+            numbers |= values if op.kind is not OpKind.PASS else set()
+        elif (
+            op.scope not in around or op.writes or op.kind is OpKind.PASS
+            or any(value in held or value in read for value in op.outputs)
+        ):
+            read |= values
+    return read | numbers
 
 
 def _memory(value: Value) -> object:
