@@ -264,6 +264,27 @@ def test_what_the_backward_of_a_custom_function_reads_is_used() -> None:
     assert last_lines(recorder.recording)["detach"] == "read by backward"
 
 
+class Clipped(torch.autograd.Function):
+    """Saves a mask that its backward multiplies with."""
+
+    @staticmethod
+    def forward(ctx, x):  # type: ignore
+        ctx.save_for_backward(x.abs() < 1)
+        return x.clamp(-1, 1)
+
+    @staticmethod
+    def backward(ctx, gradient):  # type: ignore
+        return gradient * ctx.saved_tensors[0]
+
+
+def test_what_a_custom_function_may_save_is_not_called_unused() -> None:
+    """But it is without a backward pass that could read it."""
+    for requires_grad, caption in ((True, "< 1"), (False, "unused")):
+        x = torch.ones(3, requires_grad=requires_grad)
+        recording = torchrecorder.record(Clipped.apply, x)
+        assert last_lines(recording)["lt"] == caption
+
+
 def test_the_result_of_a_hook_is_kept_as_the_gradient() -> None:
     """A hidden alias has the name of the tensor that it is of."""
     layer = torch.nn.Linear(3, 3)

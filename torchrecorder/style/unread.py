@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from operator import attrgetter
 
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.events import OpId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import is_alias, replacements
 from torchrecorder.graph.structural_hash import BACKWARD
@@ -25,7 +25,7 @@ _READABLE = (BoxKind.INPUT, BoxKind.OP, BoxKind.MODULE, BoxKind.REGION)
 def unread(view: View) -> Mapping[str, str]:
     """The captions of inputs, operations, modules and regions without outgoing edges: ``"unused"``,
     or the hidden operations that read them, such as ``"read by item"``, or ``"read by backward"``
-    if they ran again in a backward pass. The result of a hook is ``"kept as weight.grad"``, or
+    if they ran again in a backward pass; ``""`` in a custom function, whose backward may. The result of a hook is ``"kept as weight.grad"``, or
     `GRADIENT` if the backward pass continues with it. Boxes that lead only to unread boxes have
     `DEAD_END`.
 
@@ -92,7 +92,9 @@ def _readers(view: View, box: Box, drawn: Set[str], replaced: frozenset[ValueId]
             elif not (is_identity(reader) and not reader.outputs):
                 found[reader.id] = reader
     if not found or box.count == 1 and found.keys() <= frozenset(box.members):
-        return NOT_READ if replaced.isdisjoint(seen) else GRADIENT
+        if not replaced.isdisjoint(seen):
+            return GRADIENT
+        return "" if _may_be_kept(view, box) else NOT_READ
     unseen = (reader for reader in found.values() if reader.id not in drawn)
     hidden = sorted(unseen, key=attrgetter("index"))
     names = [*dict.fromkeys(
@@ -103,6 +105,15 @@ def _readers(view: View, box: Box, drawn: Set[str], replaced: frozenset[ValueId]
     does, names = ("read by", names) if names else ("kept as", [*dict.fromkeys(kept)])
     more = ["..."] if len(names) > _MAX_NAMES else []
     return f"{does} {', '.join([*names[:_MAX_NAMES], *more])}" if names else ""
+
+
+def _may_be_kept(view: View, box: Box) -> bool:
+    """Whether the results of *box* are in a custom function with a backward, which may read them:
+    ``ctx.save_for_backward`` leaves no trace in a recording."""
+    scopes, nodes = view.recording.scopes, view.recording.grad_nodes.values()
+    around = {scope for op in _ops_of(view, box) for scope in view.recording.within(op.scope)}
+    custom = {scope for scope in around if scopes[scope].kind is ScopeKind.CUSTOM_FUNCTION}
+    return bool(custom) and any(node.scope in custom for node in nodes)
 
 
 def with_readers(
