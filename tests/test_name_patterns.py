@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.work import lines_run
 from torchrecorder.name_patterns import NamePatterns
 
 TEXTS = st.text("ab.*?[]!", max_size=4)
@@ -20,3 +21,10 @@ def test_names_fit_as_if_each_pattern_were_tried(patterns: list[str], name: str)
     assert {*found.fitting(name)} == fitting and len(found.fitting(name)) == len(fitting)
     assert found.fit(name) == bool(fitting)
     assert (name in found) == (name in patterns)
+
+
+def test_a_name_is_tried_once() -> None:
+    """Of many patterns, those that a name matches are kept: a figure asks for a name repeatedly."""
+    found = NamePatterns(f"*.{number}.*" for number in range(100))
+    assert found.fitting("layers.99.fc") == ["*.99.*"]
+    assert lines_run(lambda: found.fitting("layers.99.fc")) < 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from fnmatch import fnmatchcase, translate
+from fnmatch import translate
 
 
 class NamePatterns:
@@ -13,10 +13,12 @@ class NamePatterns:
 
     def __init__(self, patterns: Iterable[str]) -> None:
         patterns = dict.fromkeys(patterns)
-        self._wild = [each for each in patterns if any(letter in each for letter in "*?[")]
-        self._names = patterns.keys() - self._wild
+        wild = [each for each in patterns if any(letter in each for letter in "*?[")]
+        self._names = patterns.keys() - wild
         self._given = patterns.keys()
-        self._any_wild = re.compile("|".join(map(translate, self._wild))) if self._wild else None
+        self._wild = {each: re.compile(translate(each)).match for each in wild}
+        self._any_wild = re.compile("|".join(map(translate, wild))) if wild else None
+        self._found: dict[str, list[str]] = {}
 
     def __contains__(self, name: str) -> bool:
         """Whether *name* was given: a pattern is no more than its text here."""
@@ -30,7 +32,8 @@ class NamePatterns:
 
     def fitting(self, name: str) -> list[str]:
         """*name*, if it is one of the names, and all patterns that it matches."""
-        if not self.fit(name):
-            return []
-        matched = [pattern for pattern in self._wild if fnmatchcase(name, pattern)]
-        return [name, *matched] if name in self._names else matched
+        if name not in self._found:
+            exact = [name] if name in self._names else []
+            tried = self._wild.items() if self.fit(name) else ()
+            self._found[name] = [*exact, *(pattern for pattern, match in tried if match(name))]
+        return self._found[name]

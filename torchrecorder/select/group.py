@@ -59,6 +59,8 @@ class GroupSiblings:
         taken: dict[str, str] = {}
         wanted = map(patterns, self.names.values())
         everything = NamePatterns(chain.from_iterable(wanted))
+        ops = recording.ops.values()
+        others = {op.id for op in ops if _fitting(recording, op, everything)}
         for name, members in self.names.items():
             groups = _by_parent(recording, name, patterns(members))
             for item in chain.from_iterable(groups.values()):
@@ -68,8 +70,6 @@ class GroupSiblings:
                         f"and {name!r}: take it out of one"
                     )
                 taken[item.id] = name
-            ops = recording.ops.values()
-            others = {op.id for op in ops if _fitting(recording, op, everything)}
             for parent, items in groups.items():
                 items += _between(recording, parent, items, others)
             recording = _with_groups(recording, name, groups)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.errors import InvalidArgument
@@ -11,6 +10,7 @@ from torchrecorder.events import GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.name_patterns import NamePatterns
 
 
 class Renaming:
@@ -22,7 +22,7 @@ class Renaming:
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
         self.given = frozenset(names.values())
-        self.patterns = [name for name in names if any(letter in name for letter in "*?[")]
+        self.patterns = NamePatterns(names)
 
     def scope(self, scope: Scope, recording: RecordedRun) -> str | None:
         """The title of a module or function, by one of its paths or its name."""
@@ -59,9 +59,7 @@ class Renaming:
             return None
         ways = list(called)
         exact = [way for way in ways if way in self.names]
-        fitting = exact or [
-            pattern for way in ways for pattern in self.patterns if fnmatchcase(way, pattern)
-        ]
+        fitting = exact or [name for way in ways for name in self.patterns.fitting(way)]
         return self.names[fitting[0]] if fitting else None
 
 
