@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from operator import attrgetter
 
-from torchrecorder.events import OpId, ScopeKind, ValueId
+from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import is_alias, replacements
 from torchrecorder.graph.structural_hash import BACKWARD
 from torchrecorder.style.figure import Look, Text
@@ -25,9 +26,10 @@ _READABLE = (BoxKind.INPUT, BoxKind.OP, BoxKind.MODULE, BoxKind.REGION)
 def unread(view: View) -> Mapping[str, str]:
     """The captions of inputs, operations, modules and regions without outgoing edges: ``"unused"``,
     or the hidden operations that read them, such as ``"read by item"``, or ``"read by backward"``
-    if they ran again in a backward pass; ``""`` in a custom function, whose backward may. The result of a hook is ``"kept as weight.grad"``, or
+    if they ran again in a backward pass. The result of a hook is ``"kept as weight.grad"``, or
     `GRADIENT` if the backward pass continues with it. Boxes that lead only to unread boxes have
-    `DEAD_END`.
+    `DEAD_END`. What no operation reads in a custom function with a backward has ``""``: its
+    ``ctx.save_for_backward`` leaves no trace in a recording.
 
     Other boxes with an op that has an effect are excluded, see `lasting`.
     """
@@ -41,6 +43,10 @@ def unread(view: View) -> Mapping[str, str]:
     boxes = [box for box in view.boxes.values() if _may_be_idle(view, box, effects, replaced)]
     drawn = {member for box in view.boxes.values() for member in box.members}
     found = {box.id: _readers(view, box, drawn, replaced) for box in boxes if box.id not in read}
+    custom = _with_backward(view.recording)
+    for box in boxes if custom else ():
+        if found.get(box.id) == NOT_READ and _is_inside(view, box, custom):
+            found[box.id] = ""
     gone = {box for box, caption in found.items() if caption == NOT_READ}
     heads: dict[str, set[str]] = {}
     for arrow in view.arrows if gone else ():
@@ -92,9 +98,7 @@ def _readers(view: View, box: Box, drawn: Set[str], replaced: frozenset[ValueId]
             elif not (is_identity(reader) and not reader.outputs):
                 found[reader.id] = reader
     if not found or box.count == 1 and found.keys() <= frozenset(box.members):
-        if not replaced.isdisjoint(seen):
-            return GRADIENT
-        return "" if _may_be_kept(view, box) else NOT_READ
+        return NOT_READ if replaced.isdisjoint(seen) else GRADIENT
     unseen = (reader for reader in found.values() if reader.id not in drawn)
     hidden = sorted(unseen, key=attrgetter("index"))
     names = [*dict.fromkeys(
@@ -107,13 +111,17 @@ def _readers(view: View, box: Box, drawn: Set[str], replaced: frozenset[ValueId]
     return f"{does} {', '.join([*names[:_MAX_NAMES], *more])}" if names else ""
 
 
-def _may_be_kept(view: View, box: Box) -> bool:
-    """Whether the results of *box* are in a custom function with a backward, which may read them:
-    ``ctx.save_for_backward`` leaves no trace in a recording."""
-    scopes, nodes = view.recording.scopes, view.recording.grad_nodes.values()
-    around = {scope for op in _ops_of(view, box) for scope in view.recording.within(op.scope)}
-    custom = {scope for scope in around if scopes[scope].kind is ScopeKind.CUSTOM_FUNCTION}
-    return bool(custom) and any(node.scope in custom for node in nodes)
+def _with_backward(recording: RecordedRun) -> Set[ScopeId]:
+    """The calls of custom functions from which a backward pass may continue."""
+    scopes = recording.scopes
+    custom = {name for name, scope in scopes.items() if scope.kind is ScopeKind.CUSTOM_FUNCTION}
+    return custom & {node.scope for node in recording.grad_nodes.values()} if custom else custom
+
+
+def _is_inside(view: View, box: Box, scopes: Set[ScopeId]) -> bool:
+    """Whether an operation of *box* ran in any of *scopes*."""
+    within = view.recording.within
+    return any(scope in scopes for op in _ops_of(view, box) for scope in within(op.scope))
 
 
 def with_readers(
