@@ -232,6 +232,7 @@ def test_shift_click_shows_paths_until_escape(visit: Visiting) -> None:
 
 @pytest.mark.parametrize("one, other, text", [
     ("encoder.right", "head", "No path between encoder.right and head"),
+    ("encoder.right", "encoder.left", "No path between right and left"),
     ("encoder", "encoder.left", "No path: encoder.left is in encoder"),
     ("encoder.left", "encoder", "No path: encoder.left is in encoder"),
 ])

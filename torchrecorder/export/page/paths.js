@@ -80,13 +80,24 @@ const createPaths = (model, names) => {
     return found;
   }
 
+  // Two paths without the modules that they have in common.
+  function withoutCommon(one, other) {
+    const [ours, theirs] = [one, other].map(path => path.split("."));
+    let common = 0;
+    while (common < Math.min(ours.length, theirs.length) - 1 && ours[common] === theirs[common]) {
+      common++;
+    }
+    return [ours, theirs].map(parts => parts.slice(common).join("."));
+  }
+
   // The same as text.
   function text({ from, to }) {
     if (to < 0) return "";
     const [one, other] = [from, to].map(item => names.ownPath(item) || names.short(item));
     if (model.within(to, from)) return `No path: ${other} is in ${one}`;
     if (model.within(from, to)) return `No path: ${one} is in ${other}`;
-    return `${of({ from, to }).exist ? "Paths" : "No path"} between ${one} and ${other}`;
+    const exist = of({ from, to }).exist ? "Paths" : "No path";
+    return `${exist} between ${withoutCommon(one, other).join(" and ")}`;
   }
 
   return { of, text };
