@@ -24,8 +24,9 @@ def backward_view(
 
     If backward ran, boxes are in the order in which they ran. Leaves, which accumulate gradients,
     are drawn as parameters or inputs. *depth* is the number of levels of open scopes, as in the
-    forward view. One level more than the deepest also opens ops with several nodes, as groups. None
-    chooses the deepest depth with at most *max_boxes* boxes.
+    forward view. One level more than the deepest also opens ops with several nodes, as groups:
+    those of a double backward are in the backward pass that made them. None chooses the deepest
+    depth with at most *max_boxes* boxes, and opens no backward pass if this is not the deepest.
 
     Raises:
         InvalidArgument: There is no autograd graph.
@@ -36,6 +37,8 @@ def backward_view(
             "recorded requires grad, or gradients were off; record(..., autograd=True) makes one"
         )
     view = _Backward(recording).view()
+    if depth is None and len(view.boxes) > max_boxes:
+        view = Collapse(only=frozenset(run.op for run in recording.backward_runs if run.op))(view)
     depth = _fitting(view, max_boxes) if depth is None else depth
     return _weights_outside(Collapse(depth)(view))
 
@@ -67,7 +70,6 @@ class _Backward:
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
-        self.passes = {run.op for run in recording.backward_runs}
         self.order = {ran.grad: (ran.run, ran.order) for ran in reversed(recording.grad_runs)}
         self.values = {edge: value for value, edge in reversed([*value_edges(recording)])}
         self.inside = self._inside()
@@ -137,8 +139,7 @@ class _Backward:
         for grad in self.recording.grad_nodes.values():
             if grad.owner is not None:
                 several = len(self.recording.owned.get(grad.owner, ())) > 1
-                shared = several and grad.owner not in self.passes  # of a double backward
-                homes[grad.id] = grad.owner if shared else self._drawn_scope(grad.scope)
+                homes[grad.id] = grad.owner if several else self._drawn_scope(grad.scope)
         for grad in self.recording.grad_nodes.values():
             for edge in grad.next:
                 if edge is not None and grad.id in homes:
