@@ -188,6 +188,10 @@ def test_weights_without_a_gradient_that_another_module_reads() -> None:
     )
     (row,) = (row for row in rows(found) if row.title == "head (Linear)")
     assert row.notes == ("weights read, never called", "no gradient")
+    known[head.id] = head.replace(parameters=(), buffers=slots)
+    (row,) = (row for row in rows(replace(found, modules=MappingProxyType({**known})))
+              if row.title == "head (Linear)")
+    assert row.notes[0] == "buffers read, never called"
     unread = replace(found, ops=MappingProxyType({
         name: op.replace(inputs=op.inputs[-1:]) for name, op in found.ops.items()
     }))

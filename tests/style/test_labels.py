@@ -83,6 +83,14 @@ def test_long_text_keeps_its_ends() -> None:
     assert labels.shorten("x" * 48) == "x" * 48
 
 
+def test_of_a_long_list_the_last_items_are_left_out() -> None:
+    """No item is cut, unless the first is long, or has a comma of its own."""
+    assert labels.shorten_list("in 64 → 32, out 128 → 64", 24) == "in 64 → 32, out 128 → 64"
+    assert labels.shorten_list("in 64 → 32, out 128 → 64", 20) == "in 64 → 32, …"
+    for text in ("size (10, 10) → (20, 20)", "a, number of channels 8"):
+        assert labels.shorten_list(text, 16) == labels.shorten(text, 16)
+
+
 @pytest.mark.parametrize(
     "text, short",
     [
@@ -145,7 +153,8 @@ def test_a_tensor_of_one_number_is_that_number(number: float, said: str) -> None
     for tensor in (scalar, scalar.double(), scalar.requires_grad_(), scalar * 1):
         found = hyperparameters("Cell", f"rates=P(v={tensor!r}), tau={tensor!r}")
         assert found == (f"rates P(v={said})", f"tau {said}")
-    assert hyperparameters("Cell", "v=tensor([1., 2.])") == ("v tensor([1., 2.])",)
+    for detail in ("v=tensor([1., 2.])", "v=tensor([1., 2.], dtype=torch.float64)"):
+        assert hyperparameters("Cell", detail) == ("v [1., 2.]",)
 
 
 @pytest.mark.parametrize("detail", ["=", "((", "a=[1, (2, 3)], <b>", "),(", "x" * 99, "=,", "é=π"])

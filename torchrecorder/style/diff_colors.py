@@ -55,7 +55,8 @@ def captioned(
         }
         label = tuple(_replaced(text, pieces) for text in label)
         lines += (line for line in first.inside if all(line in each.inside for each in told))
-    return (*label, *(Text(labels.shorten(line, MAX_LINE_LENGTH)) for line in lines[:MAX_LINES]))
+    shown = (labels.shorten_list(line, MAX_LINE_LENGTH) for line in lines[:MAX_LINES])
+    return (*label, *map(Text, shown))
 
 
 def _replaced(text: Text, pieces: Mapping[str, str]) -> Text:

@@ -148,6 +148,9 @@ DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?")
 SCALAR = re.compile(r"\btensor\(([-+]?[\w.]+(?:[-+]\d+)?)(?:, \w+=[^()]*(?:\([^()]*\))?)*\)")
 """A tensor with one number, as Python writes it."""
 
+VECTOR = re.compile(r"\btensor\((\[[^\[\]]*\])(?:, \w+=[^()]*(?:\([^()]*\))?)*\)")
+"""A vector, as Python writes it."""
+
 INTEGER = re.compile(r"-?\d+")
 
 INTEGERS = re.compile(r"(?:[a-z ]+ )?\(?-?\d+(?:, -?\d+)+\)?")
@@ -162,7 +165,7 @@ def hyperparameters(cls: str, detail: str) -> tuple[str, ...]:
 
     *cls* is the name of the class, which defines the meaning of unnamed numbers.
     """
-    plain, named = split(SCALAR.sub(_number, detail))
+    plain, named = split(VECTOR.sub(r"\1", SCALAR.sub(_number, detail)))
     message = map(_rounded, (*_flow(cls, plain, named), *_worded(cls, named)))
     return tuple(text for text in message if len(text) <= 24)[:MAX_SHOWN]
 

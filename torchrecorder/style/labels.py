@@ -123,6 +123,15 @@ def shorten(text: str, limit: int = 48) -> str:
     return f"{text[:head]}…{text[head + 1 - limit:]}"
 
 
+def shorten_list(text: str, limit: int) -> str:
+    """*text*, without its last items if it is a list longer than *limit*, or cut in the middle."""
+    if len(text) > limit:
+        start = text[: limit - 2].rpartition(", ")[0]
+        if len(start) >= limit / 2 and start.count("(") == start.count(")"):
+            return f"{start}, …"
+    return shorten(text, limit)
+
+
 def first_sentences(text: str, limit: int) -> str:
     """*text*, cut after its first sentences if they fill half of *limit*, else in the middle."""
     if len(text) <= limit:

@@ -234,7 +234,8 @@ class _TableRows:
             return
         read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
         if not module.is_parameter_list:
-            yield "weights read, never called" if read else "never called"
+            kind = "weights" if module.parameters else "buffers"
+            yield f"{kind} read, never called" if read else "never called"
         elif not read:
             yield "never read"
 
