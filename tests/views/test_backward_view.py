@@ -385,20 +385,3 @@ def test_a_weight_of_several_calls_is_outside_of_them():
         weights = [box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]
         assert len(weights) == 4
         assert {view.nesting.depth[box.cluster] for box in weights} == {depth}
-
-
-def test_a_double_backward_is_in_the_pass_that_made_it():
-    """Closed unless the whole graph is small, or the depth is given."""
-    model = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(3)), torch.nn.Tanh())
-    with torchrecorder.Recorder(model) as recorder:
-        x = torch.ones(2, 2, requires_grad=True)
-        (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
-        slope.square().sum().backward()
-    recording = recorder.recording
-    call = recording["grad"].id
-    made = {grad.id for grad in recording.grad_nodes.values() if grad.owner == call}
-    small = backward_view(recording, max_boxes=12)
-    assert len(made) > 5 and call in small.boxes and len(small.boxes) <= 12
-    assert made <= set(small.boxes[call].members)
-    for whole in (backward_view(recording), backward_view(recording, depth=9)):
-        assert {whole.boxes[grad].cluster for grad in made} == {call}

@@ -160,8 +160,9 @@ class _Backward:
         home = self.homes.get(grad.id)
         if grad.variable is None:
             return Box(grad.id, BoxKind.GRAD, home, (grad.id, *self.held.get(grad.id, ())))
-        role = self.recording.values[grad.variable].role
-        kind = BoxKind.TENSOR if role is Role.INNER else KIND_OF_ROLE[role]
+        value = self.recording.values[grad.variable]
+        made = BoxKind.PARAMETER if value.kind == "Parameter" else BoxKind.TENSOR  # by an update
+        kind = made if value.role is Role.INNER else KIND_OF_ROLE[value.role]
         around = None if kind is BoxKind.INPUT else home
         return Box(grad.variable, kind, around, (grad.id, grad.variable))
 

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 from math import prod
 
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Row
 from torchrecorder.graph.recording import RecordedRun
 
@@ -193,8 +193,15 @@ class View:
         return Nesting({cluster.id: cluster.parent for cluster in self.clusters.values()})
 
     def is_idle(self, box: Box) -> bool:
-        """Whether *box* took no part in the backward pass that is shown."""
-        return self.backward and bool(self._ran) and self._ran.isdisjoint(box.members)
+        """Whether *box* took no part in the backward pass that is shown.
+
+        A closed module may have weights to whose gradients only other calls of it add.
+        """
+        if not self.backward or not self._ran:
+            return False
+        found = map(self.recording.grad_nodes.get, map(GradId, box.members))
+        own = {grad.id for grad in found if grad is not None and grad.variable is None}
+        return self._ran.isdisjoint(own or box.members)
 
     @cached_property
     def _ran(self) -> frozenset[str]:
