@@ -127,7 +127,8 @@ def shorten_list(text: str, limit: int) -> str:
     """*text*, without its last items if it is a list longer than *limit*, or cut in the middle."""
     if len(text) > limit:
         start = text[: limit - 2].rpartition(", ")[0]
-        if len(start) >= limit / 2 and start.count("(") == start.count(")"):
+        whole = all(start.count(opening) == start.count(end) for opening, end in ("()", "[]", "{}"))
+        if len(start) >= limit / 2 and whole:
             return f"{start}, …"
     return shorten(text, limit)
 
