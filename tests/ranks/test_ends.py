@@ -7,6 +7,7 @@ import torch.distributed as dist
 
 import torchrecorder
 from tests.ranks.made import X, recorded, reduced_twice, unfinished
+from tests.work import growth
 from torchrecorder.events import SourceLine
 from torchrecorder.graph.failure import Failure
 
@@ -82,3 +83,19 @@ def test_ranks_that_wait_in_line(messages):
     problems = torchrecorder.merge([unfinished(first, messages), unfinished(second, 0)]).problems
     assert "rank 1 did not send it" in problems[0]
     assert not any("each other" in problem for problem in problems)
+
+
+def test_ranks_that_wait_in_one_collective_are_told_in_proportion():
+    """Who called it is asked once, not for each of them."""
+    def merging(number):
+        def run(rank):
+            for _ in range(2 - rank % 2):
+                dist.all_reduce(X.clone())
+
+        found = recorded(run, world=number)
+        found = [unfinished(each, len(each.communications) - 1) for each in found]
+        return lambda: torchrecorder.merge(found)
+
+    waiting, _ = merging(4)().problems
+    assert waiting.endswith("ranks 1, 3 did not call it")
+    assert growth(merging, 32) < 2.2
