@@ -299,6 +299,7 @@ def test_large_file(tmp_path: Path) -> None:
         assert load(path, limit=whole) == network()
         with pytest.raises(InvalidRecording, match="more than"):
             load(path, limit=whole - 1)
+        assert load(path, limit=10**30) == network()
 
 
 @settings(max_examples=150, deadline=None)

@@ -25,6 +25,9 @@ from torchrecorder.graph.recording import RecordedRun, RecordingT, check_recordi
 SUFFIXES = (".json", ".json.gz")
 """The suffixes of saved recordings."""
 
+PART = 2**20
+"""The number of bytes of a file that are read at once."""
+
 LONG = re.compile(rb"(?<![.\d])\d{19}")
 """Matches text that may be an integer of more than 64 bits."""
 
@@ -93,7 +96,7 @@ def read(path: str | Path, limit: int) -> bytes:
     """
     with open(path_of(path), "rb") as file:
         packed = file.peek(2)[:2] == b"\x1f\x8b"
-        data = _unpacked(file, limit) if packed else file.read(limit + 1)
+        data = _unpacked(file, limit) if packed else _start_of(file, limit)
     if len(data) > limit:
         raise InvalidRecording(
             f"the file holds more than {limit:,} bytes;"
@@ -148,9 +151,21 @@ def _unpacked(packed: BinaryIO, limit: int) -> bytes:
     """The contents of a *packed* file, but no more than one byte beyond *limit*."""
     try:
         with gzip.GzipFile(fileobj=packed) as file:
-            return file.read(limit + 1)
+            return _start_of(file, limit)
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidRecording(f"the compressed file is damaged: {error}") from None
+
+
+def _start_of(file: io.BufferedIOBase, limit: int) -> bytes:
+    """The contents of a file, but no more than one byte beyond *limit*.
+
+    They are read in parts: ``file.read(limit + 1)`` takes memory for so many bytes, also if the
+    file has less.
+    """
+    found = io.BytesIO()
+    while part := file.read(min(PART, limit + 1 - found.tell())):
+        found.write(part)
+    return found.getvalue()
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
