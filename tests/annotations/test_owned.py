@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import nn
 
 import torchrecorder
+from tests.figures import network
 from torchrecorder.annotations.parameter_owners import (
     FunctionRead, ParameterOwners, flat_parameters, without_former,
 )
@@ -122,3 +125,17 @@ def test_members_that_only_the_first_of_two_runs_has() -> None:
     assert without_former(compared, ["o1", "gone:o1", "gone:o2"]) == ["o1"]
     assert without_former(compared, ["gone:o1", "gone:o2"]) == ["gone:o1", "gone:o2"]
     assert without_former(recording, ["o1", "gone:o1"]) == ["o1", "gone:o1"]
+
+
+def test_a_table_asks_once_for_the_parameters_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all in the row, of what is only in it with and without the call: not for each column."""
+    asked, within = list[object](), ParameterOwners.within
+
+    def counted(owners: ParameterOwners, members: Iterable[str]) -> dict[str, None]:
+        asked.append(owners)
+        return within(owners, members)
+
+    recording = network()
+    monkeypatch.setattr(ParameterOwners, "within", counted)
+    rows = recording.table(by="module")
+    assert len(rows[0]) > 8 and len(asked) <= 3 * len(rows)

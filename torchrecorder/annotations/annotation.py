@@ -153,9 +153,13 @@ class Numbers:
         its own number, else that of its first output with a number.
         """
         members = [*members]
-        if self.is_unknown(members):
+        return self.of_owned(members, self.owned.within(members))
+
+    def of_owned(self, members: Sequence[str], within: Collection[str]) -> float | None:
+        """The same as `of`, for *members* and what `ParameterOwners.within` gives for them."""
+        if self._is_unknown(within):
             return None
-        found, merge = self.all_of(members), self.annotation.merge
+        found, merge = self._all_of(members, within), self.annotation.merge
         if len(found) == 1:
             return +found[0]  # a plain number, no `Ratio`
         number = merge(found) if found and merge is not None else None
@@ -163,7 +167,10 @@ class Numbers:
 
     def is_unknown(self, members: Iterable[str]) -> bool:
         """Whether one of *members* has an unknown number."""
-        return bool(self.unknown) and not self.unknown.isdisjoint(self.owned.within(members))
+        return bool(self.unknown) and self._is_unknown(self.owned.within(members))
+
+    def _is_unknown(self, within: Collection[str]) -> bool:
+        return not self.unknown.isdisjoint(within)
 
     def all_of(self, members: Iterable[str]) -> list[float]:
         """The number of each of *members*; of the outermost scopes, if numbers cannot be combined.
@@ -172,7 +179,10 @@ class Numbers:
         receive.
         """
         members = [*members]
-        nodes = [inner for inner in self.owned.within(members) if inner in self.by_node]
+        return self._all_of(members, self.owned.within(members))
+
+    def _all_of(self, members: Sequence[str], within: Collection[str]) -> list[float]:
+        nodes = [inner for inner in within if inner in self.by_node]
         if not nodes and self.annotation.merge is None:
             nodes = [self._received[member] for member in members if member in self._received]
         if len(nodes) > 1 and self.annotation.merge is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Union, get_args
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
+from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
@@ -113,7 +114,7 @@ def table(
     check_one("columns", columns, LIST.or_none())
     wanted = columns if columns is not None else tuple(Results(recording))
     filled = [numbers_of(recording, item) for item in wanted]
-    inside = ScopeMembers(recording)
+    inside, owned = ScopeMembers(recording), ParameterOwners(recording)
     rows = []
     for place, ids, members in _places(inside, by):
         facts = {"count": len(ids)} if by == "type" else _facts(recording, ids[0])
@@ -122,11 +123,16 @@ def table(
         whole = members
         if nested:
             whole = [member for call in ids for member in inside.of_scope(ScopeId(call))]
+        within = owned.within(whole)  # of a row once, not for each column
+        alone: dict[tuple[str, ...], tuple[Sequence[str], Collection[str]]] = {}
         for numbers in filled:
-            row[numbers.annotation.name] = numbers.of(whole)
+            row[numbers.annotation.name] = numbers.of_owned(whole, within)
             if nested and numbers.annotation.merge is not None:
-                own = numbers.of(_own(numbers, ids, members))
-                row[f"self_{numbers.annotation.name}"] = own
+                calls = tuple(call for call in ids if call in numbers.by_node)
+                if calls not in alone:
+                    own = _own(numbers, ids, members)
+                    alone[calls] = own, owned.within(own)
+                row[f"self_{numbers.annotation.name}"] = numbers.of_owned(*alone[calls])
         rows.append(row)
     return rows
 
