@@ -10,6 +10,9 @@ from torch import nn
 import torchrecorder as tr
 
 
+ZEROS = "; its result is only zeros, too"
+
+
 class Ends(nn.Module):
     """Layers whose outputs are each lost to autograd in its own way, without a cut."""
 
@@ -40,8 +43,22 @@ def test_gradients_of_zeros():
         "returned only zeros for it",
         str(told[0]),
     )
+    assert [why.text.partition("for it")[2] for why in told[1:]] == [ZEROS] * 2
     unmeasured = tr.record(model, x, backward=True)
     assert unmeasured.why_no_gradient("rounded.weight") is None
+
+
+def test_behind_weights_of_zeros() -> None:
+    """As in an adapter that starts without an effect: only its last weights get a gradient."""
+    down, up = nn.Linear(3, 2, bias=False), nn.Linear(2, 3, bias=False)
+    nn.init.zeros_(up.weight)
+    with tr.Recorder(model := nn.Sequential(down, up), stats=True) as recorder:
+        x = torch.ones(2, 3)
+        (x + model(x)).square().sum().backward()
+    recording = recorder.recording
+    assert recording.why_no_gradient("1.weight") is None
+    text = recording.why_no_gradient("0.weight").text
+    assert text.endswith(f"{ZEROS}, as with weights that are zeros")
 
 
 def test_a_pass_of_zeros_after_another_one():

@@ -1,4 +1,4 @@
-"""The backward view of a program with several passes: which nodes are in which box, and which ran."""
+"""The backward view of programs with several passes: which box a node is in, and whether it ran."""
 
 from __future__ import annotations
 

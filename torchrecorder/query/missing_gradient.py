@@ -129,7 +129,18 @@ class _GradientSearch:
             return self._because("zero", text, [hook])
         owner = [self.recording.ops[node.owner]] if node.owner is not None else []
         of = f" of {op_in_words(self.recording, node.owner)}" if node.owner is not None else ""
-        return self._because("zero", f"{node.name}{of} returned only zeros for it", owner)
+        text = f"{node.name}{of} returned only zeros for it{self._zeros_in_forward(owner)}"
+        return self._because("zero", text, owner)
+
+    def _zeros_in_forward(self, ops: Iterable[Op]) -> str:
+        """That an op also computed zeros: of weights that start at zero, so do adapters."""
+        zeros = {one.node for one in self.recording.statistics if one.run < 0 and not one.norm}
+        for op in ops:
+            if op.outputs and zeros.issuperset(op.outputs):
+                roles = {self.recording.values[slot.value].role for slot in op.inputs}
+                why = ", as with weights that are zeros" if Role.PARAMETER in roles else ""
+                return f"; its result is only zeros, too{why}"
+        return ""
 
     def _zero_from_hook(self, node: GradNode) -> Op | None:
         """The op of a hook whose result, of zeros, replaced a gradient that *node* returned."""
