@@ -180,3 +180,33 @@ def test_weights_are_drawn_if_nothing_folds() -> None:
     read = {arrow.head for arrow in view.arrows if arrow.tail in weights}
     squared = {op.id for op in recording.ops.values() if op.name == "pow"}
     assert len(squared) == 8 and read == squared
+
+
+class Average(nn.Module):
+    """Updates averaged weights in its forward, as encoders of keys in contrastive learning do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key = (nn.Sequential(*(nn.Linear(4, 4) for _ in range(4))) for _ in "12")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query = self.query(x)
+        with torch.no_grad():
+            for old, new in zip(self.key.parameters(), self.query.parameters()):
+                old.data = old.data * 0.9 + new.data * 0.1
+            key = self.key(x)
+        return (query * key).sum()
+
+
+def test_weights_that_a_module_averages_are_no_boxes() -> None:
+    """The encoder that has them is drawn: neither a figure of all operations nor a page of them
+    has a box for each."""
+    recording = torchrecorder.record(Average(), torch.ones(2, 4))
+    view = torchrecorder.view(recording, depth=3)
+    assert not [box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]
+    with_gradients = Average()
+    with_gradients.forward = lambda x: sum(  # type: ignore[method-assign, assignment]
+        weight.square().sum() for weight in with_gradients.query.parameters()
+    ) + with_gradients.query(x).sum()
+    view = torchrecorder.view(torchrecorder.record(with_gradients, torch.ones(2, 4)), depth=3)
+    assert [box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]

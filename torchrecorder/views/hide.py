@@ -15,7 +15,7 @@ from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.name_patterns import NamePatterns
 from torchrecorder.views.quiet_ops import is_hidden_if_quiet, is_identity, returns_no_tensor
-from torchrecorder.views.training import is_in_module, is_sharding, training_steps
+from torchrecorder.views.training import is_sharding, training_steps
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 from torchrecorder.views.without import without
 
@@ -205,8 +205,8 @@ class HideStored:
     # stay, such as a class token, a position embedding or a running average: no module box
     # represents them there. A region such as ``no_grad`` is no scope here. Still hidden are
     # the weights and biases of such ops, the inputs of an optimizer step, whose box
-    # represents them, those of ``torch.autograd.grad``, and, outside of modules, those of
-    # loops over weights, except values that all iterations read.
+    # represents them, those of ``torch.autograd.grad``, and, outside of modules or in a
+    # ``no_grad``, those of loops over weights, except values that all iterations read.
     everywhere: bool = False
     folded: bool = True  # whether loops over weights fold; if they do not, their inputs stay
 
@@ -255,11 +255,19 @@ class HideStored:
 
 
 def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
-    """The ops of loops over weights, outside of modules."""
+    """The ops of loops over weights, outside of modules or in a ``no_grad`` of a module, as where
+    it updates an average of its weights."""
     ops = recording.ops
     around = {ops[op].scope for op in recording.weight_loops}
-    outside = {scope for scope in around if not is_in_module(recording, scope)}
-    yield from (op for op in recording.weight_loops if ops[op].scope in outside)
+    beside = {scope for scope in around if _is_beside_modules(recording, scope)}
+    yield from (op for op in recording.weight_loops if ops[op].scope in beside)
+
+
+def _is_beside_modules(recording: RecordedRun, scope: ScopeId | None) -> bool:
+    for outer in map(recording.scopes.__getitem__, recording.within(scope)):
+        if outer.kind in (ScopeKind.MODULE, ScopeKind.NO_GRAD):
+            return outer.kind is ScopeKind.NO_GRAD
+    return True
 
 
 def _common_to_weights(recording: RecordedRun) -> frozenset[str]:
