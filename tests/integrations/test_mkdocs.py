@@ -45,9 +45,10 @@ class Project:
         (folder / "mkdocs.yml").write_text(SETTINGS)
         (folder / "docs" / "nets.py").write_text(NETS)
 
-    def build(self, page: str) -> tuple[int, str, str]:
-        """The exit status of a strict build, the page and what was said."""
-        (self.folder / "docs" / "index.md").write_text(textwrap.dedent(page))
+    def build(self, page: str, **others: str) -> tuple[int, str, str]:
+        """The exit status of a strict build, the first page and what was said."""
+        for name, text in {"index": page, **others}.items():
+            (self.folder / "docs" / f"{name}.md").write_text(textwrap.dedent(text))
         command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
         ran = subprocess.run(
             command, cwd=self.folder, capture_output=True, text=True
@@ -118,23 +119,24 @@ def test_page_in_a_frame(project):
     assert 'srcdoc="&lt;!' in page and "height: 300px" in page and not figures(page)
 
 
-@pytest.mark.parametrize(
-    ("block", "words"),
-    [
-        ("nets.py:other", "other"),
-        ("nets.py:net\n:shape: 2,5", "shapes cannot be multiplied"),
-        ("nets.py:net\n:depht: 2", "no option 'depht'; did you mean 'depth'?"),
-        ("nets.py:net\n:set: n=2", ":arg: VALUE and :set: NAME=VALUE; :as-is: records it"),
-        ("nets.py:net\n:explore: perhaps", ":explore: it must be yes or no"),
-        ("nets.py:net\nprint()", "either package.module:name"),
-        ("", "either package.module:name"),
-        ("raise SystemExit('enough')", "enough"),
-    ],
-)
-def test_what_is_wrong_is_stated_in_the_page(project, block, words):
+def test_what_is_wrong_is_stated_in_the_page(project):
     """It fails a strict build by a warning, with the reason; a block is never lost in silence."""
-    code, _, said = project.build(f"```torchrecorder\n{block}\n```\n")
-    assert code == 1 and re.search(r"index\.md(:2)?: torchrecorder:", said) and words in said
+    blocks = {
+        "target": ("nets.py:other", "other"),
+        "shape": ("nets.py:net\n:shape: 2,5", "shapes cannot be multiplied"),
+        "option": ("nets.py:net\n:depht: 2", "no option 'depht'; did you mean 'depth'?"),
+        "set": ("nets.py:net\n:set: n=2", ":arg: VALUE and :set: NAME=VALUE; :as-is: records it"),
+        "explore": ("nets.py:net\n:explore: perhaps", ":explore: it must be yes or no"),
+        "code": ("nets.py:net\nprint()", "either package.module:name"),
+        "empty": ("", "either package.module:name"),
+        "exit": ("raise SystemExit('enough')", "enough"),
+    }
+    pages = {name: f"```torchrecorder\n{block}\n```\n" for name, (block, _) in blocks.items()}
+    code, _, said = project.build("# Figures\n", **pages)
+    assert code == 1
+    for name, (_, words) in blocks.items():
+        (line,) = re.findall(rf"WARNING.*{name}\.md(?::2)?: torchrecorder:.*(?:\n(?!WARNING).*)*", said)
+        assert words in line
 
 
 def test_lines_of_mistakes(project):
