@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
+import torchrecorder
 from tests.figures import linear, network
 from tests.page.test_data import Page, data_of
 from tests.views.test_group import convnet
+from tests.work import growth
 from torchrecorder.comparison.compare import compare
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.recording import Recording
 from torchrecorder.style.color import READABLE, contrast
+from torchrecorder.style.custom_colors import counterparts
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Look, title_of
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
 
 RED, BLUE = "#ff0000", "#0000ff"
 
@@ -230,3 +236,17 @@ def test_a_page_colors_one_of_equal_siblings() -> None:
         page.lines(label)[0] for label, look in looks
         if page.data["looks"][look]["light"]["fill"] == RED
     ] == ["2: Block"]
+
+
+def test_what_a_box_stands_for_is_found_in_proportion() -> None:
+    """How deep a module is does not depend on how deep the modules in it are."""
+    def asking(levels: int) -> Callable[[], object]:
+        module: nn.Module = nn.Linear(2, 2)
+        for _ in range(levels):
+            module = nn.Sequential(module)
+        view = make_view(torchrecorder.record(module, torch.ones(1, 2)), ViewOptions(depth=0))
+        (box,) = (box for box in view.boxes.values() if box.kind is BoxKind.MODULE)
+        assert [*counterparts(box, view)] == [box.id]
+        return lambda: [*counterparts(box, view)]
+
+    assert growth(asking, 10) < 2.2

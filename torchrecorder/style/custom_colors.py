@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.color import edge, ink, mix, tint
 from torchrecorder.style.figure import Look
@@ -73,5 +74,14 @@ def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
     """Whether it is a scope, its depth, and its class or name; None for other nodes."""
     scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
     if scope is not None:
-        return True, len(recording.within(scope.parent)), scope.cls
-    return (False, len(recording.within(op.scope)), op.name) if op is not None else None
+        return True, _depths(recording)[scope.parent], scope.cls
+    return (False, _depths(recording)[op.scope], op.name) if op is not None else None
+
+
+@once
+def _depths(recording: RecordedRun) -> dict[ScopeId | None, int]:
+    """The number of scopes around what is in each scope."""
+    found: dict[ScopeId | None, int] = {None: 0}
+    for scope in recording.scopes.values():  # outer ones first
+        found[scope.id] = found[scope.parent] + 1
+    return found
