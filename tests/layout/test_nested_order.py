@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from torchrecorder.layout import engine
-from torchrecorder.layout.layered import Item, Link, Plan, plan
+from torchrecorder.layout.layered import Item, Link, Plan, nested_order, plan
 from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.cuts import crossings
 from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
@@ -113,3 +113,18 @@ def test_entries_are_in_the_order_of_the_exits_of_the_scope_before(
     inner = [(3 + result, 6 + place) for place, result in enumerate(results)]
     planned = plan(items, [Link(*ends, "x") for ends in [(0, 3), (1, 4), *inner]])
     assert all_crossings(planned) == 0
+
+
+def test_boxes_that_are_in_order_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The crossings of a scope are not counted for each open child in it."""
+    compared = list[object]()
+    count = nested_order.crossings
+    monkeypatch.setattr(nested_order, "crossings", lambda *of: compared.append(of) or count(*of))
+    items, links = [scope("model"), box("read", 0)], list[Link]()
+    for at in range(2, 42, 5):
+        items += [scope(f"open {at}", 0), box(f"one {at}", at), box(f"two {at}", at)]
+        items += [box(f"three {at}", 0), box(f"four {at}", 0)]
+        links += [Link(1, at + 1, "x"), Link(1, at + 2, "x")]
+        links += [Link(at + 1, at + 3, "one"), Link(at + 2, at + 4, "two")]
+    assert all_crossings(plan(items, links)) == 0
+    assert not compared

@@ -94,7 +94,8 @@ def positions(
         if group.child in inside:
             ranks = inside[group.child][0 if group.exits else 1]
             ordered = in_order(across, group, ranks)
-            across = min(across, ordered, key=lambda at: compared(grid, at, inside))
+            if ordered != across:  # comparing takes a look at all edges of the scope
+                across = min(across, ordered, key=lambda at: compared(grid, at, inside))
     return across
 
 
