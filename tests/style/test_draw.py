@@ -220,6 +220,18 @@ def test_dropout_in_eval_mode_shows_that_it_is_off() -> None:
     assert texts(figure_of(run.recording()))["s1"] == ["drop: Dropout", "off in eval mode"]
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_a_dropout_is_on_or_off_in_each_call(training: bool) -> None:
+    """As in a program that validates between its steps, or before the first one."""
+    run = Builder()
+    for told in (training, not training):
+        with run.scope("drop", "Dropout", detail="p=0.5", training=training):
+            run.op("dropout", run.input(), arguments=(("training", str(told)),))
+    shown = texts(figure_of(run.recording()))
+    found = [shown[call][1] for call in ("s0", "s1")]
+    assert found == ["p 0.5", "off in eval mode"][::1 if training else -1]
+
+
 def test_parameter_names_are_short_inside_their_module() -> None:
     """The cluster around them says the rest."""
     labels = texts(figure_of(regions(), depth=2, parameters=True))

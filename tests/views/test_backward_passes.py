@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
 from torchrecorder.views.backward import backward_view
@@ -48,3 +49,22 @@ def test_a_call_without_a_gradient_did_not_run() -> None:
     opened = make_view(recording, ViewOptions(view="backward", depth=9))
     kinds = {box.kind for box in opened.boxes.values() if box.id in recording.values}
     assert kinds == {BoxKind.PARAMETER}
+
+
+def test_boxes_are_counted_at_the_depth_at_which_they_are_drawn() -> None:
+    """A checkpoint, as other regions, is as deep as the scope around it."""
+
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = nn.ModuleList(
+                nn.Sequential(*(nn.Linear(3, 3) for _ in range(9))) for _ in range(6)
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for block in self.blocks:
+                x = checkpoint(block, x, use_reentrant=False)
+            return x
+
+    recording = torchrecorder.record(Checkpointed(), torch.ones(2, 3), backward=True)
+    assert len(backward_view(recording).boxes) == 6

@@ -127,9 +127,13 @@ def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str
     return {scope: form.digest for scope, form in forms.found.items()}
 
 
-def is_inactive(module: Module) -> bool:
-    """Whether *module* is a dropout, of any kind, in evaluation mode."""
-    return "Drop" in module.cls and not module.training
+def is_inactive(module: Module, steps: Iterable[Scope | Op]) -> bool:
+    """Whether a call of *module* is one of a dropout, of any kind, in evaluation mode: as its op
+    was told, because the mode of the module may change between calls."""
+    if "Drop" not in module.cls:
+        return False
+    told = [dict(step.arguments).get("training") for step in steps if isinstance(step, Op)]
+    return "True" not in told if "False" in told or "True" in told else not module.training
 
 
 def _with_unnamed(recording: HashedRun) -> Mapping[ValueId, Role]:
@@ -269,7 +273,8 @@ class _StructureHasher:
     def _parts(self, scope: Scope, form: _ScopeStructure) -> Iterator[Any]:
         module = self.recording.module_of(scope)
         yield scope.kind.value, scope.cls, scope.recompute, scope.failed, self.differs.get(scope.id)
-        off = module is not None and not self.exact and is_inactive(module)
+        children = self.recording.children[scope.id]
+        off = module is not None and not self.exact and is_inactive(module, children)
         if module is not None:
             yield module.qualname, "" if off else module.detail, module.training
         if not self.exact:
@@ -279,7 +284,6 @@ class _StructureHasher:
             batch = self.loaders.batches[scope.id]
             yield tuple([self._type(self.recording.values[value]) for value in batch])
             return
-        children = self.recording.children[scope.id]
         if not self.exact and self.recording.weight_updates.get(scope.id) == scope.id:
             yield tuple(self._updated(scope, form))
             return

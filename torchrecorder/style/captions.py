@@ -204,7 +204,7 @@ class Captions:
         module = self.recording.module_of(scope)
         if module is None:
             return self.regions.details(scope)
-        if is_inactive(module):
+        if is_inactive(module, self.recording.children[scope.id]):
             return ("off in eval mode",)
         return *hyperparameters(scope.cls, module.detail), *self._of_call(scope, module.qualname)
 

@@ -68,8 +68,9 @@ class Composites:
         found -= hook_registrations(recording)
         for scope in reversed(list(recording.scopes.values())):  # inner ones come later
             module = recording.module_of(scope)
-            if module is None or not is_inactive(module):
-                if any(item.id in found for item in recording.children[scope.id]):
+            steps = recording.children[scope.id]
+            if module is None or not is_inactive(module, steps):
+                if any(item.id in found for item in steps):
                     found.add(scope.id)
         return found
 

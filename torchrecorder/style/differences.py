@@ -109,7 +109,8 @@ class _Repeat:
             for slot in module.parameters if module is not None else ():
                 self.features.update(self.recording.values[slot.value].shape[:1])
             self.classes.setdefault(place, scope.cls)
-            if module is not None and not is_inactive(module):
+            steps = self.recording.children[scope.id]
+            if module is not None and not is_inactive(module, steps):
                 self.modules.setdefault(place, module)
             waiting.extend(reversed([*self._children(scope, place)]))
 

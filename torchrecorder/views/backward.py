@@ -56,11 +56,12 @@ def _weights_outside(view: View) -> View:
 
 def _fitting(view: View, most: int) -> int:
     """The deepest depth that draws at most *most* boxes; 1 at least."""
-    depths = view.nesting.depth
+    parents = view.nesting.parents
+    depths = Nesting(parents, view.recording.transparent).depth
     for depth in range(max(depths.values()) + 1, 1, -1):
-        closed = {cluster for cluster in view.clusters if depths[cluster] == depth}
-        open_ = sum(1 for box in view.boxes.values() if depths[box.cluster] < depth)
-        if len(closed) + open_ <= most:
+        closed = sum(depths[parents[each]] < depth <= depths[each] for each in view.clusters)
+        open_ = sum(depths[box.cluster] < depth for box in view.boxes.values())
+        if closed + open_ <= most:
             return depth
     return 1
 
