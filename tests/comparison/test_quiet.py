@@ -93,6 +93,9 @@ def test_frozen_modules_have_a_text_and_no_color(tmp_path: Path) -> None:
     assert found["0: Linear"].endswith("20 params | now frozen")
     assert labels(tmp_path, before, after, depth=1)["1: Sequential"].count("now frozen") == 1
     assert labels(tmp_path, after, before, depth=2)["0: Linear"].endswith("now trainable")
+    mixed = labels(tmp_path, before, _frozen(*ALL[2:]), depth=2)
+    assert mixed["0: Linear"].endswith("20 params, now frozen")
+    assert "frozen" not in mixed["0: Linear"].replace("now frozen", "")
 
 
 def test_no_module_is_opened_for_it() -> None:
