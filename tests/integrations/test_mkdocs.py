@@ -135,7 +135,8 @@ def test_what_is_wrong_is_stated_in_the_page(project):
     code, _, said = project.build("# Figures\n", **pages)
     assert code == 1
     for name, (_, words) in blocks.items():
-        (line,) = re.findall(rf"WARNING.*{name}\.md(?::2)?: torchrecorder:.*(?:\n(?!WARNING).*)*", said)
+        warning = rf"WARNING.*{name}\.md(?::2)?: torchrecorder:.*(?:\n(?!WARNING).*)*"
+        (line,) = re.findall(warning, said)
         assert words in line
 
 

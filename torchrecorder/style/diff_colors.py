@@ -58,8 +58,11 @@ def captioned(
     for now in [line for line in lines if line.startswith("now ")]:
         known = now.replace("now", ",", 1)  # "20 params, frozen" says it, too
         if any(text.text.endswith(known) for text in label):
-            label = tuple(replace(text, text=re.sub(f"{known}$", f", {now}", text.text))
-                          for text in label)
+            label = tuple(
+                replace(text, text=f"{text.text.removesuffix(known)}, {now}")
+                if text.text.endswith(known) else text
+                for text in label
+            )
             lines.remove(now)
     shown = (labels.shorten_list(line, MAX_LINE_LENGTH) for line in lines[:MAX_LINES])
     return (*label, *map(Text, shown))
