@@ -128,9 +128,11 @@ def dependencies(session: nox.Session, which: str) -> None:
 
 @nox.session(python=PINNED)
 def lint(session: nox.Session) -> None:
-    """Style."""
-    session.install("flake8>=7")
-    session.run("flake8", "torchrecorder", "tests", "examples", "benchmarks", "docs", "noxfile.py")
+    """Style, and the order of imports."""
+    session.install("flake8>=7", "isort>=5.13")
+    files = "torchrecorder", "tests", "examples", "benchmarks", "docs", "noxfile.py", "setup.py"
+    session.run("flake8", *files)
+    session.run("isort", "--check", *files)
 
 
 @nox.session(python=PINNED)

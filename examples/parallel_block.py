@@ -33,9 +33,7 @@ def parallel(mesh):
     """The block, its layers split along ``tp``, its weights along ``dp``."""
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
+        ColwiseParallel, RowwiseParallel, parallelize_module,
     )
 
     split = {"up": ColwiseParallel(), "down": RowwiseParallel()}

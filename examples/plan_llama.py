@@ -98,9 +98,7 @@ def llama(mesh, layers=80, width=8192, inner=28672, heads=64, tokens=128256, len
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
+        ColwiseParallel, RowwiseParallel, parallelize_module,
     )
 
     model = Llama(layers, width, inner, heads, tokens)

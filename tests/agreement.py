@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import torch
 
+from tests.witness import BEFORE, UNSEEN, Call, Read, Witness, innermost
 from torchrecorder.events import OpId, OpKind, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.recording import Recording
-
-from tests.witness import BEFORE, UNSEEN, Call, Read, Witness, innermost
 
 _SAME = {
     "rsub": ("rsub", "sub"),

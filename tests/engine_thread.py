@@ -45,7 +45,7 @@ class OnDevice(Tensor):
         made = Tensor._make_wrapper_subclass(
             cls, held.shape, strides=held.stride(), storage_offset=held.storage_offset(),
             dtype=held.dtype, device=f"{NAME}:0",
-        )  # fmt: skip
+        )
         made.held = held
         return made
 
@@ -288,7 +288,7 @@ def facts(recording: Recording) -> dict[str, Any]:
         "ran": len(recording.grad_runs),
         "notes": list(recording.run.notes),
         "lost": recording.run.lost,
-    }  # fmt: skip
+    }
 
 
 def main(name: str) -> None:

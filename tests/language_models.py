@@ -173,8 +173,9 @@ def reformer() -> Run:
 @model("transformers")
 def llava() -> Run:
     torchvision_shim.install()
-    from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig
-    from transformers import LlavaForConditionalGeneration
+    from transformers import (
+        CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration,
+    )
 
     of_text = ("vocab_size", "max_position_embeddings")
     vision = {key: SMALL[key] for key in SMALL if key not in of_text}

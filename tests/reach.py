@@ -14,12 +14,10 @@ import networkx as nx
 import torch
 from torch import Tensor, nn
 
-from torchrecorder.events import ValueId
-from torchrecorder.graph.nodes import GradFlow
-from torchrecorder.graph.nodes import GradNode
-from torchrecorder.recording import Recording
-
 from tests.witness import tensors_of
+from torchrecorder.events import ValueId
+from torchrecorder.graph.nodes import GradFlow, GradNode
+from torchrecorder.recording import Recording
 
 
 def disagreements(recording: Recording, run: Any) -> list[str]:

@@ -150,8 +150,9 @@ def swin() -> Run:
 @model("torchvision")
 def swin_v2() -> Run:
     torchvision_shim.install()
-    from torchvision.models.swin_transformer import PatchMergingV2, SwinTransformer
-    from torchvision.models.swin_transformer import SwinTransformerBlockV2
+    from torchvision.models.swin_transformer import (
+        PatchMergingV2, SwinTransformer, SwinTransformerBlockV2,
+    )
 
     made = SwinTransformer(
         [2, 2], 8, [2, 2], [2, 2], [4, 4], num_classes=5,

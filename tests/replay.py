@@ -16,13 +16,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from torchrecorder.events import OpKind, ValueId
-from torchrecorder.graph.nodes import Op
-from torchrecorder.recording import Recording
-
 from tests.agreement import Agreement
 from tests.callers import ATTENTION, called_inside, is_of_attention, is_of_checkpoint
 from tests.witness import Read, Witness, innermost, name_of, results_of, tensors_of
+from torchrecorder.events import OpKind, ValueId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.recording import Recording
 
 _CANNOT = {"backward", "grad", "run_backward"}
 """Functions that need the autograd graph of the run: their results are taken as given."""

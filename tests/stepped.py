@@ -6,21 +6,8 @@ from typing import Any
 
 from torchrecorder.build import Event, build
 from torchrecorder.events import (
-    GradEdge,
-    GradId,
-    GradNodeMade,
-    Gradient,
-    Measured,
-    ModuleId,
-    OpId,
-    OpKind,
-    Role,
-    ScopeId,
-    ScopeKind,
-    ScopeLeft,
-    Slot,
-    Statistics,
-    ValueId,
+    GradEdge, GradId, Gradient, GradNodeMade, Measured, ModuleId, OpId, OpKind, Role, ScopeId,
+    ScopeKind, ScopeLeft, Slot, Statistics, ValueId,
 )
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value

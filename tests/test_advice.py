@@ -44,7 +44,7 @@ def recording() -> tr.Recording:
         (lambda run: find("net.py"), r"`torchrecorder run net\.py` runs; .* net\.py:name"),
         (lambda run: Script("net:model").check(), "`torchrecorder render` draws"),
     ],
-)  # fmt: skip
+)
 def test_what_to_write_instead(
     recording: tr.Recording, call: Callable[[tr.Recording], Any], said: str
 ) -> None:

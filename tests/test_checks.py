@@ -60,7 +60,7 @@ RIGHT: dict[str, tuple[Check, list[Any], list[Any]]] = {
     "path": (
         checks.PATH, ["a", "", Path("a"), Folder("a")], [None, 1, b"a", "a\0b", Folder(b"a")]
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", RIGHT)
@@ -102,7 +102,7 @@ READ: list[tuple[Callable[[str], Any], dict[str, Any]]] = [
     (checks.pair, {"a=b": {"a": "b"}, " a = b = c ": {"a": "b = c"}}),
     (checks.setting, {"a=1": {"a": 1}, "a = b": {"a": "b"}, "a=": {"a": ""},
                       "a=b=c": {"a": "b=c"}}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("read", "cases"), READ)
@@ -128,7 +128,7 @@ def test_texts_that_are_no_pair(read: Callable[[str], Any], text: str) -> None:
     ("name", "closest"),
     [("dept", "depth"), ("DEPTH", "depth"), ("mean", "activation_mean"), ("zzz", None), (3, None),
      ("activation_meen", "activation_mean"), ("act", None)],
-)  # fmt: skip
+)
 def test_the_closest_name(name: Any, closest: str | None) -> None:
     """By its spelling, in any case, or as one of its words; none where nothing is close."""
     assert checks.closest(name, ["activation_mean", "depth", "fold"]) == closest

@@ -23,7 +23,7 @@ from torchrecorder.options import drawing
         ("ResNet", "ResNet"), ("a b-c_d.e+(f)", "a b-c_d.e+(f)"), ("a/b\\c:d*", "a_b_c_d_"),
         (" x ", "x"), ("", "model"), ("  ", "model"), ("x" * 200, "x" * 100), ("Réseau", "Réseau"),
     ],
-)  # fmt: skip
+)
 def test_names_of_files(name: str, file: str) -> None:
     """What any file system takes, not too long, and never nothing."""
     assert file_name(name) == file

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.work import lines_run
 from torchrecorder.name_patterns import NamePatterns

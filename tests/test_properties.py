@@ -8,25 +8,24 @@ from collections.abc import Iterator
 import networkx as nx
 import pygraphviz
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from torchrecorder.events import OpKind, ScopeKind
 from torchrecorder.export.dot import dot_text
 from torchrecorder.recording import Recording
+from torchrecorder.select.focus import Focus
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import max_depth, scope_depths
-from torchrecorder.select.focus import Focus
+from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.fold.fold import Fold
+from torchrecorder.views.full_view import full_view
 from torchrecorder.views.hide import HideOps
-from torchrecorder.views.quiet_ops import is_identity, is_reshape
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.quiet_ops import is_identity, is_reshape
 from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.view import View
-from torchrecorder.views.full_view import full_view
 
 STEPS = st.lists(
     st.tuples(

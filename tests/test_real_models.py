@@ -7,15 +7,14 @@ import functools
 import pytest
 
 import torchrecorder
-from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES
-from torchrecorder.testing.inert import assert_inert
-
 from tests import real_models
 from tests.agreement import Agreement
 from tests.export.test_text import total
 from tests.reach import disagreements
 from tests.replay import Replay, kept_run
 from tests.structure import structure
+from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES
+from torchrecorder.testing.inert import assert_inert
 
 SLOW = {"faster_rcnn", "faster_rcnn_training", "raft", "vgg11", "inception_v3", "timm_levit"}
 SLOW |= {"timm_efficientnet", "densenet121_checkpointed", "timm_resnest"}

@@ -11,14 +11,7 @@ import pytest
 from tests.figures import network, regions
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.styler import (
-    BaseNode,
-    GraphvizStyler,
-    LayerNode,
-    OpNode,
-    ParamNode,
-    TensorNode,
-    own_arguments,
-    to_digraph,
+    BaseNode, GraphvizStyler, LayerNode, OpNode, ParamNode, TensorNode, own_arguments, to_digraph,
 )
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style

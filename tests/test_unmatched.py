@@ -9,12 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.errors import (
-    ArgumentMismatch,
-    InvalidArgument,
-    NothingFound,
-    UnknownAnnotation,
-)
+from torchrecorder.errors import ArgumentMismatch, InvalidArgument, NothingFound, UnknownAnnotation
 from torchrecorder.export import by_suffix
 from torchrecorder.style.style import Style
 

@@ -10,31 +10,17 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.errors import (
-    ArgumentMismatch,
-    DoesNotFit,
-    InvalidArgument,
-    InvalidRecording,
-    LargerThanAPage,
-    LayoutFailed,
-    NothingFound,
-    Notice,
-    NotKept,
-    NotThere,
-    RecorderInUse,
-    RecordingVersionError,
-    SmallText,
-    TorchRecorderError,
-    UnknownAnnotation,
-    UnknownFormat,
-    UnsupportedTorch,
+    ArgumentMismatch, DoesNotFit, InvalidArgument, InvalidRecording, LargerThanAPage, LayoutFailed,
+    NothingFound, Notice, NotKept, NotThere, RecorderInUse, RecordingVersionError, SmallText,
+    TorchRecorderError, UnknownAnnotation, UnknownFormat, UnsupportedTorch,
 )
 
 if TYPE_CHECKING:
     from torchrecorder.api import render_network, summary
     from torchrecorder.capture.failures import recording_of
     from torchrecorder.capture.gather import gather
-    from torchrecorder.capture.recorder import Recorder
     from torchrecorder.capture.record import record
+    from torchrecorder.capture.recorder import Recorder
     from torchrecorder.comparison.compare import compare
     from torchrecorder.drawing import figure, make_dot, view
     from torchrecorder.export.styler import GraphvizStyler

@@ -111,7 +111,7 @@ class _TableBuilder:
         tables: dict[type, dict[Any, Any]] = {
             Module: self.modules, Value: self.values, Op: self.ops, Scope: self.scopes,
             GradNode: self.grads,
-        }  # fmt: skip
+        }
         actions = self._actions()
         for event in events:
             kind = type(event)

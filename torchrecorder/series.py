@@ -15,7 +15,7 @@ from torchrecorder.annotations.parameter_owners import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import (
     added_gradients, gradients, number, root_of_squares, share, unknown_gradients, values,
-)  # fmt: skip
+)
 from torchrecorder.checks import CALLABLE, FLAG, TEXTS, one_of, plural, takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument, RecorderInUse

@@ -14,16 +14,13 @@ from tests.random_recordings import recordings
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_seconds
 from torchrecorder.annotations.annotation import Annotation, Ratio
-from torchrecorder.annotations.registry import by_name
-from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.annotations.parameters import (
-    BUFFER_BYTES,
-    PARAMETER_BYTES,
-    PARAMETERS,
-    TRAINABLE,
+    BUFFER_BYTES, PARAMETER_BYTES, PARAMETERS, TRAINABLE,
 )
+from torchrecorder.annotations.registry import by_name
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder

@@ -37,7 +37,7 @@ def test_communication_counts_where_it_ran() -> None:
     found = [
         sent("o0", None, "s1", 3, 5), sent("o0", None, "s1", 7, 2), sent(None, "g4", "s2", 1, 1),
         sent(None, None, "s2", 4, 4), sent(None, None, None, 9, 9),
-    ]  # fmt: skip
+    ]
     assert communicated(stepped(), "communication_bytes", *found) == {"o0": 12, "g4": 1, "s2": 4}
     assert communicated(stepped(), "communication_time", *found) == {"o0": 10, "g4": 1, "s2": 4}
     assert communicated(stepped(), "waited_time", *found) == {"o0": 4, "g4": 2, "s2": 2}

@@ -12,9 +12,7 @@ from tests.graph.test_consistency import blank
 from torchrecorder.annotations.compiled import (
     break_table, breaks_at, common, graph_name, graphs_among, kernels_of,
 )
-from torchrecorder.events import (
-    COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, SourceLine,
-)
+from torchrecorder.events import COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, SourceLine
 from torchrecorder.recording import Recording
 
 
@@ -25,7 +23,7 @@ from torchrecorder.recording import Recording
         ((1, 2, 4, 5, 5), "1-2, 4-5"), ((0,), "Python"), ((0, 1), "1, Python"),
         ((0, 0, 2), "2, Python"), ((8, 1), "1, 8"), ((16, 8, 9), "8-9, 16"),
     ],
-)  # fmt: skip
+)
 def test_graphs_of_several_ops(numbers: tuple[int, ...], said: str) -> None:
     """Those that follow each other from the first to the last; what is in none is in Python."""
     amounts = {f"o{place}": number for place, number in enumerate(numbers)}
@@ -62,10 +60,10 @@ def test_a_break_that_ends_two_graphs_is_one_break() -> None:
     recording = broken(inner, other, nowhere)
     assert {place: len(found) for place, found in breaks_at(recording).items()} == {
         "s1": 2, "s0": 1,
-    }  # fmt: skip
+    }
     assert [(row["module"], row["line"], row["op"]) for row in break_table(recording)] == [
         ("body", "net.py:7", ""), ("body", "net.py:8", ""), ("", "", ""),
-    ]  # fmt: skip
+    ]
 
 
 def test_breaks_are_counted() -> None:
@@ -83,4 +81,4 @@ def test_kernels_of_an_op() -> None:
     found = kernels_of(replace(network(), fused_kernels=(first, second._replace(ops=("o1",)))))
     assert {op: [one.number for one in made] for op, made in found.items()} == {
         "o0": [1], "o1": [1, 2],
-    }  # fmt: skip
+    }

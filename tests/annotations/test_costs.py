@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.stepped import doubled, events, stepped
-from torchrecorder.annotations.nan_origin import FirstBad, describe, first_bad
 from torchrecorder.annotations.amounts import of_flops
+from torchrecorder.annotations.nan_origin import FirstBad, describe, first_bad
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation

@@ -22,7 +22,7 @@ from torchrecorder.annotations.statistics import number, root_of_squares, share
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import (
     BYTES_OF_GRADIENT, SECONDS_ON_DEVICE, GradEdge, Gradient, OpKind, Role, ScopeKind, Shard,
-    Statistics
+    Statistics,
 )
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
@@ -201,7 +201,7 @@ def test_scopes_in_a_scope() -> None:
     ("found", "said"),
     [(0.0, "0"), (999.4, "999"), (999.5, "1,000"), (12345.6, "12,346"), (1e6, "1e+06"),
      (-2500.0, "-2,500"), (1.2345e-9, "1.23e-09")],
-)  # fmt: skip
+)
 def test_statistics_in_three_digits(found: float, said: str) -> None:
     """Thousands in full."""
     assert number(found) == said
@@ -299,7 +299,7 @@ def test_a_ranking_begins_with_what_is_no_number() -> None:
     assert not stepped().top(own, 0, by="op")
     assert [found.name for found in stepped().top("saved_bytes", by="grad")] == [
         "b: MmBackward0", "a: MmBackward0",
-    ]  # fmt: skip
+    ]
 
 
 def test_modules_of_a_ranking_count_all_calls_and_their_own_weights() -> None:
@@ -312,11 +312,11 @@ def test_modules_of_a_ranking_count_all_calls_and_their_own_weights() -> None:
     recording = run.recording()
     assert [(found.name, found.number) for found in recording.top("parameters")] == [
         ("cell", 16), ("Net", 2),
-    ]  # fmt: skip
+    ]
     ranked = recording.top("output_bytes")
     assert [(found.name, found.number, len(found.ids)) for found in ranked] == [
         ("cell", 64, 2), ("Net", 32, 1),
-    ]  # fmt: skip
+    ]
     rows = recording.table(["parameters", "output_bytes"], by="module")
     assert [(row["parameters"], row["self_parameters"]) for row in rows] == [(18, 2), (16, 16)]
     assert [(row["output_bytes"], row["self_output_bytes"]) for row in rows] == [(96, 32), (64, 64)]
@@ -335,12 +335,12 @@ def test_rows_show_what_they_are() -> None:
     types = recording.table(["output_bytes"], by="type")
     assert [(row["name"], row["count"], row["output_bytes"]) for row in types] == [
         ("linear", 2, 64), ("relu", 1, 32), ("pass", 1, 0), ("add", 1, 32),
-    ]  # fmt: skip
+    ]
     first = recording.table([], by="op")[0]
     assert first == {
         "id": "o0", "name": "body.0: linear", "type": "linear", "kind": "called",
         "source": "/home/me/net.py:13",
-    }  # fmt: skip
+    }
     assert changed(recording, "ops", "o0", source=None).table([], by="op")[0]["source"] is None
     assert recording.table([])[0] == {"id": "s0", "name": "Net", "type": "Net", "kind": "module"}
     assert stepped().table([], by="grad")[0] == {"id": "g0", "name": "AccumulateGrad"}

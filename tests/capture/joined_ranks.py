@@ -47,9 +47,7 @@ def alone(rank):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
+        ColwiseParallel, RowwiseParallel, parallelize_module,
     )
 
     mesh = init_device_mesh("cpu", (2,))

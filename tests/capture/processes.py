@@ -33,9 +33,7 @@ def layers():
 def tensor_parallel(mesh):
     """The first layer split by columns, the second by rows: one all-reduce forward."""
     from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
+        ColwiseParallel, RowwiseParallel, parallelize_module,
     )
 
     return parallelize_module(layers(), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})

@@ -16,12 +16,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from tests.capture import joined_ranks
+from tests.structure import structure
+from tests.witness import tensors_of
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tape import Tape
-
-from tests.structure import structure
-from tests.capture import joined_ranks
-from tests.witness import tensors_of
 
 
 class Changes(TorchFunctionMode):
@@ -263,9 +262,7 @@ def dtensor(rank):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import DTensor, Replicate, Shard
     from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
+        ColwiseParallel, RowwiseParallel, parallelize_module,
     )
 
     mesh = init_device_mesh("cpu", (2,))

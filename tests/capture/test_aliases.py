@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from tests.zoo.case import net
 from torchrecorder.capture.probes import statistics
 from torchrecorder.capture.tensors import alias
-from tests.zoo.case import net
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 

@@ -11,11 +11,10 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.structure import structure
 from torchrecorder.capture.tensors import argument_objects
 from torchrecorder.capture.tensors.argument_objects import MAX_DEPTH, ObjectPlaces, places_in
 from torchrecorder.events import Role
-
-from tests.structure import structure
 
 
 class Slotted:

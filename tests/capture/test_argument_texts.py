@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import Tensor
 from torch.nn import functional
 

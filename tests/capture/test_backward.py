@@ -11,9 +11,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
-from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.internals.table import BACKWARD_CALLS, GRADIENT_BUFFERS
 from torchrecorder.capture.scope import Observer
+from torchrecorder.testing.inert import assert_inert
 
 
 class Broken(torch.autograd.Function):

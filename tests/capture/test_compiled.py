@@ -12,11 +12,10 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
-from torchrecorder.errors import InvalidArgument
-from torchrecorder.capture.internals.table import BREAK_HINTS, COMPILER_CACHE, SKIPPED_CODE
-from torchrecorder.events import COMPILED_GRAPH
-
 from tests import real_models
+from torchrecorder.capture.internals.table import BREAK_HINTS, COMPILER_CACHE, SKIPPED_CODE
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import COMPILED_GRAPH
 
 pytest.importorskip("torch._dynamo")
 

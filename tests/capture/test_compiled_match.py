@@ -7,14 +7,13 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from tests import real_models
 from torchrecorder.capture.compiled import second_run
 from torchrecorder.capture.compiled.match import Matched
 from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.events import COMPILED_GRAPH, UNMATCHED
 from torchrecorder.export.page_data.facts import Facts
 from torchrecorder.views.full_view import full_view
-
-from tests import real_models
 
 numpy = pytest.importorskip("numpy")
 pytest.importorskip("torch._dynamo")

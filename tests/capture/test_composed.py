@@ -13,8 +13,8 @@ from torch.overrides import TorchFunctionMode
 import torchrecorder
 from torchrecorder.style.draw import draw
 from torchrecorder.testing.inert import assert_inert
-from torchrecorder.views.quiet_ops import is_reshape
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.quiet_ops import is_reshape
 
 WHOLE = "multi_head_attention_forward"
 

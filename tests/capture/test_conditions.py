@@ -9,9 +9,9 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.overrides import TorchFunctionMode
 
 import torchrecorder as tr
+from torchrecorder.capture.internals.table import OPERATOR_MODES
 from torchrecorder.capture.modes.arguments import closed_over
 from torchrecorder.capture.probes.flops import UNCOUNTED
-from torchrecorder.capture.internals.table import OPERATOR_MODES
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 

@@ -12,13 +12,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchrecorder
+from tests.callers import called
+from tests.notation import flow, op_names
+from tests.structure import structure
+from tests.zoo.case import net
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import OpKind
-
-from tests.callers import called
-from tests.structure import structure
-from tests.notation import flow, op_names
-from tests.zoo.case import net
 
 
 def test_a_recorder_in_a_recorder():

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 import torchrecorder
-
 from tests.notation import flow
 from tests.zoo.case import net
 

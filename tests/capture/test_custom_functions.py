@@ -15,9 +15,9 @@ from torchrecorder import Recorder, record
 from torchrecorder.capture.hooks import custom_functions
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.internals import access
-from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeKind
+from torchrecorder.testing.inert import assert_inert
 
 CASES = [
     zoo.BY_NAME["backward_hooks"],

@@ -13,7 +13,6 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
-
 from tests.capture.debugger import debugger
 from tests.capture.test_python_calls import X, doubled, shown, twice
 

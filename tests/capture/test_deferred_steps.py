@@ -36,7 +36,7 @@ def _calls(deferred: DeferredRecorder) -> list[tuple[str, str, list[str]]]:
         (call.name, calls[call.parent].name if call.parent else "",
          [recording.ops[op].name for op in call.ops])
         for call in calls.values()
-    ]  # fmt: skip
+    ]
 
 
 def _deferred(net: nn.Module, steps: int) -> DeferredRecorder:

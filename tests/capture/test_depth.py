@@ -11,10 +11,9 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.structure import structure
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tape import Tape
-
-from tests.structure import structure
 
 
 class Level(nn.Module):

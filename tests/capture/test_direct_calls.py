@@ -92,7 +92,7 @@ def test_a_module_with_a_call_of_its_own_is_one_scope(call) -> None:
     inside = ["    add"] if call is not direct else []
     assert tree(recording) == [
         "Net", "  inner", *inside, "    inner.fc", "      linear", "    mul", "    relu",
-    ]  # fmt: skip
+    ]
     named = [value.names for value in recording.values.values() if value.role is Role.CONSTANT]
     assert named == [("inner.scale",)]
 
@@ -163,7 +163,7 @@ def test_a_mode_around_a_direct_call_and_in_it() -> None:
     assert tree(recorder.recording) == [
         name, "  no_grad", *(f"    {each}" for each in inside), "  mul",
         "no_grad", f"  {name}", *(f"    {each}" for each in (*inside, "mul")), "  exp",
-    ]  # fmt: skip
+    ]
 
 
 class Double(torch.autograd.Function):
@@ -187,7 +187,7 @@ def test_a_custom_function_does_not_end_a_mode() -> None:
         Double.apply(x).tan()
     assert tree(recorder.recording) == [
         "no_grad", "  sin", "  Double", "    mul", "  cos", "Double", "  mul", "tan",
-    ]  # fmt: skip
+    ]
 
 
 def test_nothing_is_kept_alive() -> None:
@@ -257,7 +257,7 @@ def test_a_block_inside_another_does_not_end_it() -> None:
             x.sin()
     assert tree(recorder.recording) == [
         "no_grad", "  sin", "  cos", "  enable_grad", "    exp", "  tan", "no_grad", "  sin",
-    ]  # fmt: skip
+    ]
 
 
 class Headed(nn.Module):

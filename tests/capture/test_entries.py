@@ -7,22 +7,16 @@ from collections import namedtuple
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import torchrecorder
 from torchrecorder.capture.tensors.byte_ranges import TensorRanges, Write
+from torchrecorder.capture.tensors.describe import ANYWHERE, byte_range, shape_of, tensors_in
 from torchrecorder.capture.tensors.entries import Entry, containing_tensor, forget_callback
 from torchrecorder.capture.tensors.sizes import elements_of
 from torchrecorder.capture.tensors.storage import Storage, Storages
-from torchrecorder.capture.tensors.describe import (
-    ANYWHERE,
-    byte_range,
-    shape_of,
-    tensors_in,
-)
 from torchrecorder.events import NO_STORAGE, OpId
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
-
 from tests.capture.hooked import called, maker, mlp, recorded, step
 
 

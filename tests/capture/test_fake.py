@@ -12,12 +12,11 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
 import torchrecorder
-from torchrecorder.testing.inert import assert_inert
-from torchrecorder.errors import InvalidArgument
-
 from tests import zoo
-from tests.structure import structure
 from tests.notation import flow
+from tests.structure import structure
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.testing.inert import assert_inert
 
 RACES = {"script_forks"}
 """Two threads at once in one fake mode: now and then PyTorch fails by itself, also unrecorded."""

@@ -8,11 +8,10 @@ import torch.distributed as dist
 from torch import nn
 
 import torchrecorder
+from tests.structure import structure
 from torchrecorder import Recorder, Recording
 from torchrecorder.events import Role
 from torchrecorder.graph.codec import decode, encode
-
-from tests.structure import structure
 
 pytestmark = pytest.mark.filterwarnings("ignore:FSDP", "ignore:.*[Ff]ullyShardedDataParallel")
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 import torchrecorder
-from torchrecorder.capture.autograd.thread_nodes import LEAF, ThreadNodes
-from torchrecorder.capture.autograd.walk import AutogradWalk
-from torchrecorder.events import GradEdge
 from tests.notation import flow
 from tests.structure import structure
 from tests.zoo.case import leaf, net
+from torchrecorder.capture.autograd.thread_nodes import LEAF, ThreadNodes
+from torchrecorder.capture.autograd.walk import AutogradWalk
+from torchrecorder.events import GradEdge
 
 pytestmark = pytest.mark.usefixtures("strict")
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch import Tensor, nn
 
-from torchrecorder import record
 from tests.zoo.case import net
+from torchrecorder import record
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
 from torchrecorder.capture.internals.access import DisableTorchFunction
 

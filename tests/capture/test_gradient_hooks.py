@@ -7,11 +7,10 @@ import warnings
 import pytest
 import torch
 
+from tests.capture.hooked import called, inputs, maker, mlp, on_parameters, recorded, step
 from torchrecorder.capture.internals.table import BACKWARD_CALLS
 from torchrecorder.events import OpKind, ScopeKind
 from torchrecorder.testing.inert import assert_inert
-
-from tests.capture.hooked import called, inputs, maker, mlp, on_parameters, recorded, step
 
 
 def _on_tensor(model, made):

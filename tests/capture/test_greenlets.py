@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from torchrecorder.recording import Recording
-from torchrecorder.testing.inert import assert_inert
-
 from tests.notation import flow
 from tests.structure import structure
+from torchrecorder.recording import Recording
+from torchrecorder.testing.inert import assert_inert
 
 greenlet = pytest.importorskip("greenlet")
 

@@ -12,8 +12,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
-from tests.structure import structure
 from tests.faults import Faults, find
+from tests.structure import structure
 from tests.zoo.functions import Negate, Same
 from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 from torchrecorder.capture.tape import Tape

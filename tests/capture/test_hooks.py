@@ -12,11 +12,10 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.notation import flow
+from tests.structure import structure
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.testing.inert import assert_inert
-
-from tests.structure import structure
-from tests.notation import flow
 
 pytestmark = pytest.mark.usefixtures("strict")
 

@@ -9,17 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import Tensor, nn
 
 import torchrecorder
 from torchrecorder.capture.inputs import (
-    as_leaf_dummies,
-    call_arguments,
-    detached,
-    device_and_dtype,
-    random_tensor,
+    as_leaf_dummies, call_arguments, detached, device_and_dtype, random_tensor,
 )
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument

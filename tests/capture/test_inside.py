@@ -13,11 +13,7 @@ from torch.func import grad, vmap
 from torch.utils.checkpoint import checkpoint
 
 from torchrecorder.capture.internals.table import SAVED_TENSORS
-from torchrecorder.capture.probes.kept_by_others import (
-    hooks_pack,
-    kept_by_context,
-    packed_tensors,
-)
+from torchrecorder.capture.probes.kept_by_others import hooks_pack, kept_by_context, packed_tensors
 from torchrecorder.capture.tensors.describe import on_inside, order_inside
 
 X = torch.arange(24.0).reshape(2, 3, 4)

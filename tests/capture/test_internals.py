@@ -1,9 +1,9 @@
 """The table of PyTorch's internals: complete, and the only way to them."""
 
 import ast
+import dataclasses
 import functools
 import importlib
-import dataclasses
 import re
 import sys
 from pathlib import Path

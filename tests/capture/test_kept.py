@@ -73,7 +73,7 @@ def test_values_of_operations_are_kept():
 @pytest.mark.parametrize("pattern", [
     "Attends: softmax", "*: softmax", "*: soft*", "*: *max", "*: softma?", "*: softma[xy]",
     "*: s*x", "A*: ??ftmax",
-])  # fmt: skip
+])
 def test_patterns_of_operations_have_wildcards_anywhere(pattern):
     """Also at the end, and in the name of the operation alone."""
     kept = tr.record(Attends(), torch.randn(5, 4), keep=pattern).activations

@@ -12,9 +12,7 @@ from torch import nn
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import (
-    CheckpointPolicy,
-    checkpoint,
-    create_selective_checkpoint_contexts,
+    CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts,
 )
 
 import torchrecorder as tr

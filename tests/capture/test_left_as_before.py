@@ -17,14 +17,13 @@ from torch import nn
 from torch.utils import checkpoint
 
 import torchrecorder
-from torchrecorder.testing.inert import assert_inert
-
-from tests.structure import structure
 from tests.capture.test_contexts import residual
 from tests.capture.test_trouble import Stop
 from tests.capture.test_wrappers import Quantized
 from tests.notation import flow, op_names
+from tests.structure import structure
 from tests.zoo.case import net
+from torchrecorder.testing.inert import assert_inert
 
 
 def test_a_model_after_recording_is_as_before():

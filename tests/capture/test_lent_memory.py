@@ -162,7 +162,7 @@ def test_a_part_shares_the_memory_of_a_whole_array(first, last):
     found = ops(run)
     assert found[:5] == [
         "add_(constant, input)", "alias(add_)", "mul_(alias)", "alias(mul_)", "mul(alias)"
-    ]  # fmt: skip
+    ]
     assert found[-2:] == ["alias(exp_)", "cos(alias)"]
 
 

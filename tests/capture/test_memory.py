@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.capture.recorder import Recorder
-
 from tests import torchvision_shim, zoo
 from tests.live import live_bytes
+from torchrecorder.capture.recorder import Recorder
 
 
 def _resnet50():

@@ -339,6 +339,6 @@ def test_set_grad_enabled_switches_before_its_block_begins() -> None:
     inside = ["enable_grad", "no_grad"]
     assert [around[name] for name in ("sin", "exp", "tan", "cos", "log", "neg", "abs")] == [
         ["no_grad"], inside, inside, ["no_grad"], ["no_grad"], ["no_grad"], []
-    ]  # fmt: skip
+    ]
     regions = [scope.kind.value for scope in recording.scopes.values()]
     assert regions == ["no_grad", "enable_grad", "enable_grad", "no_grad"]

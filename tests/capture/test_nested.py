@@ -9,10 +9,9 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.structure import structure
 from torchrecorder import Recorder
 from torchrecorder.errors import RecorderInUse
-
-from tests.structure import structure
 
 X = torch.ones(2, 3)
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import Tensor, nn
 
 from torchrecorder.capture.probes.statistics import numbers
-from torchrecorder.capture.scope import chosen
 from torchrecorder.capture.probes.weights import BINS, WeightProbe, histogram
+from torchrecorder.capture.scope import chosen
 
 np = pytest.importorskip("numpy")
 

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 import torchrecorder
-
 from tests.notation import op_names
 from tests.zoo.case import net
 

@@ -133,7 +133,7 @@ def test_an_operator_whose_name_says_nothing_has_its_namespace() -> None:
     assert [op.name for op in ops] == ["neuron_here_forward", "neuron_here_forward", "spike"]
     assert [op.qualname for op in ops][1:] == [
         "torch.ops.neuron_here.forward.default", "torch.ops.neuron_here.spike",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("function", [torch.add, Tensor.add, torch.nn.functional.softmax])

@@ -6,11 +6,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
-from torchrecorder.events import OpKind, ScopeKind
-
 from tests.capture.hooked import called, inputs, maker, mlp, on_parameters, recorded
 from tests.capture.test_wrappers import Boxed
 from tests.zoo.functions import Same
+from torchrecorder.events import OpKind, ScopeKind
 
 
 def _custom_function(model):

@@ -11,20 +11,12 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
 import torchrecorder
+from tests.capture.processes import collectives, process_group, sent, sharded, step, tensor_parallel
+from tests.structure import structure
 from torchrecorder import Recorder
 from torchrecorder.capture.internals.access import set_version_counter
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS, FAKE_GROUPS, REDUCTIONS
 from torchrecorder.errors import InvalidArgument
-
-from tests.structure import structure
-from tests.capture.processes import (
-    collectives,
-    process_group,
-    sent,
-    sharded,
-    step,
-    tensor_parallel,
-)
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 

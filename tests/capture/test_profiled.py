@@ -12,12 +12,11 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 import torchrecorder as tr
+from tests import real_models
 from torchrecorder.capture.probes.profiled import slices_of
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradId
 from torchrecorder.trace.slices import MARK, owned
-
-from tests import real_models
 
 CPU = [ProfilerActivity.CPU]
 

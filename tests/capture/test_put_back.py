@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 import torchrecorder
-
 from tests.zoo.case import net
 
 KINDS = {

@@ -11,10 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchrecorder.capture.internals.access import (
-    dispatch_modes,
-    function_modes,
-    leave_dispatch_mode,
-    leave_function_mode,
+    dispatch_modes, function_modes, leave_dispatch_mode, leave_function_mode,
 )
 from torchrecorder.capture.state.force_eager import ForceEager
 from torchrecorder.capture.state.shared_patch import RaisedRecursionLimit

@@ -14,12 +14,11 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
+from tests.work import lines_run
 from torchrecorder.capture.hooks.frame_marks import FrameMark
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.calls_around import CallsAround
 from torchrecorder.recording import Recording
-
-from tests.work import lines_run
 
 X = torch.ones(2, 2)
 
@@ -391,4 +390,4 @@ def test_methods_that_others_call_by_super_have_the_class_that_defines_them():
     assert [call.name for call in recorder.recording.function_calls.values()] == [
         "Mixed.__call__", "Mixed.__init__", "Distribution.__init__",
         "Mixed.__call__", "Distribution.__call__", "Loss.__call__",
-    ]  # fmt: skip
+    ]

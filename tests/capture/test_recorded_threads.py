@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 import torchrecorder
-from tests.structure import structure
 from tests.capture import test_threads as threads
 from tests.reach import disagreements
+from tests.structure import structure
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import FLOPS_FORWARD, ScopeKind
 

@@ -18,10 +18,10 @@ import torch.distributed as dist
 from torch import nn
 
 import torchrecorder
+from tests.capture.test_run_file import X, needs_signals, wait_until
 from torchrecorder import Recorder
 from torchrecorder.capture import run_file
 from torchrecorder.errors import InvalidArgument, Notice
-from tests.capture.test_run_file import X, needs_signals, wait_until
 
 
 @needs_signals

@@ -8,13 +8,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchrecorder import Recorder, record, recording_of
-from torchrecorder.capture.modes import fast_paths
-from torchrecorder.capture.modes.fast_paths import NOTE, restore_message
-
 from tests.zoo.case import net
 from tests.zoo.scripts import Small, script
 from tests.zoo.scripts_around import Forks
+from torchrecorder import Recorder, record, recording_of
+from torchrecorder.capture.modes import fast_paths
+from torchrecorder.capture.modes.fast_paths import NOTE, restore_message
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 

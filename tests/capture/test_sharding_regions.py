@@ -7,14 +7,13 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.capture.processes import process_group
 from torchrecorder import Recorder
 from torchrecorder.events import HOOK_REGISTRATIONS, OpKind, ScopeKind
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 from torchrecorder.style.communications import CommunicationCaptions
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
-
-from tests.capture.processes import process_group
 
 pytestmark = pytest.mark.filterwarnings("ignore:FSDP", "ignore:.*[Ff]ullyShardedDataParallel")
 fsdp = pytest.importorskip("torch.distributed.fsdp")

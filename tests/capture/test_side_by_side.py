@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import torchrecorder as tr
+from torchrecorder.capture.autograd.thread_nodes import ThreadStartHook
 from torchrecorder.capture.state.shared_patch import RaisedRecursionLimit
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.autograd.thread_nodes import ThreadStartHook
 
 
 @pytest.mark.filterwarnings("ignore:.*ran eagerly")

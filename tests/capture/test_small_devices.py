@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 import torchrecorder
-from torchrecorder.capture.scope import Observer
+from tests.capture.test_small_instruments import measured, scope
 from torchrecorder.capture.probes import device, probes
 from torchrecorder.capture.probes.device import DeviceProbe
+from torchrecorder.capture.scope import Observer
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, Measured
-
-from tests.capture.test_small_instruments import measured, scope
 
 
 class Cuda:

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
+from tests.zoo.case import net
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.state.restore import random_state_kept
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
 from torchrecorder.capture.tensors.storage import Storages
-from tests.zoo.case import net
 
 # Random numbers ---------------------------------------------------------------------------
 

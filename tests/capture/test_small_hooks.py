@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
+from tests.capture.debugger import debugger
+from tests.structure import structure
+from tests.zoo.case import net
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.hooks.backward import home
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
@@ -21,9 +24,6 @@ from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GradEdge
 from torchrecorder.graph.nodes import GradNode
-from tests.capture.debugger import debugger
-from tests.structure import structure
-from tests.zoo.case import net
 
 pytestmark = pytest.mark.usefixtures("strict")
 

@@ -128,7 +128,7 @@ def test_peaks_of_live_bytes(watched: Any) -> None:
     for place in ("o1", "s0"):
         watched._end(place)
     found = [Allocation(n, size, "", begin, "", end, "", -1) for n, (size, begin, end) in
-             enumerate([(10, 1, 3), (5, 2, None), (100, 4, None)])]  # fmt: skip
+             enumerate([(10, 1, 3), (5, 2, None), (100, 4, None)])]
     watched._write_peaks(found)
     assert watched.windows == {"s1": (2, 3), "o1": (3, 4), "s0": (0, 4)}
     assert measured(watched.tape, BYTES_PEAK) == {"s1": 15, "o1": 105, "s0": 105}

@@ -13,7 +13,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.events import (
     BYTES_SAVED, FLOPS_BACKWARD, FLOPS_FORWARD, NO_STORAGE, Measured, ScopeKind,
-)  # fmt: skip
+)
 
 
 def watching(**backward: Any) -> Any:

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from tests.notation import flow
+from tests.structure import structure
 from torchrecorder.capture.internals.access import function_modes
 from torchrecorder.capture.internals.processes import in_use
 from torchrecorder.capture.modes import higher_order
 from torchrecorder.capture.modes.higher_order import _run_recorded, active_recorders
 from torchrecorder.capture.tape import Tape
-from tests.notation import flow
-from tests.structure import structure
 
 pytestmark = pytest.mark.usefixtures("strict")
 

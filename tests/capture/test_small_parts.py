@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import nn
 
 import torchrecorder
 from torchrecorder.capture.autograd.walk import _parents_first
-from torchrecorder.capture.tape import OwnTask, Tape
 from torchrecorder.capture.state.restore import restored
+from torchrecorder.capture.tape import OwnTask, Tape
 from torchrecorder.capture.tensors.argument_objects import has_function_objects
 from torchrecorder.capture.tensors.entries import BackwardGradients
 from torchrecorder.capture.tensors.storage import Storage

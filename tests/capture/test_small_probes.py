@@ -12,16 +12,15 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
+from tests.zoo.case import net
 from torchrecorder.capture.internals.table import SAVED_TENSORS
-from torchrecorder.capture.probes import communications, retained_tensors, statistics
-from torchrecorder.capture.probes import weights
+from torchrecorder.capture.probes import communications, retained_tensors, statistics, weights
 from torchrecorder.capture.probes.communications import _Pending
 from torchrecorder.capture.probes.probes import Probes
 from torchrecorder.capture.probes.profiled import PROFILER
 from torchrecorder.capture.tape import Tape
 from torchrecorder.errors import NotKept
 from torchrecorder.events import Statistics
-from tests.zoo.case import net
 
 # Communication ----------------------------------------------------------------------------
 
@@ -211,7 +210,7 @@ def test_memory_behind_a_parameter_is_not_saved() -> None:
 def test_the_place_of_an_operation() -> None:
     """Names from the outermost on, up to the first that has a path, or several."""
     around = [SimpleNamespace(path=path, name=name) for path, name in
-              (("", "inner"), ("", "outer"), ("a.b", "b"), ("a", "a"))]  # fmt: skip
+              (("", "inner"), ("", "outer"), ("a.b", "b"), ("a", "a"))]
     places: Any = retained_tensors.op_places
     both = ["a.b > outer > inner", "c > outer > inner"]
     assert places(around, lambda scope: ["a.b", "c"]) == both

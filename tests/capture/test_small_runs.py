@@ -11,12 +11,12 @@ from torch.nn.parameter import UninitializedParameter
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
+from tests.structure import structure
+from tests.zoo.case import net
 from torchrecorder.capture.exported import advice
 from torchrecorder.capture.internals.table import BACKWARD_CALLS, SAVED_TENSORS
 from torchrecorder.capture.live_modules import LiveModules
 from torchrecorder.testing import Builder
-from tests.structure import structure
-from tests.zoo.case import net
 
 X = torch.ones(2)
 

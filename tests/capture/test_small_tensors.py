@@ -15,14 +15,14 @@ import torchrecorder
 from tests.capture.test_small_memory import watching
 from tests.zoo.case import net
 from torchrecorder.capture.probes import (
-    communications, device, flops, probes, retained_tensors, saved, statistics, weights
+    communications, device, flops, probes, retained_tensors, saved, statistics, weights,
 )
 from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    BYTES_PEAK, Allocation, GradEdge, Measured, Role, ScopeKind, Statistics
+    BYTES_PEAK, Allocation, GradEdge, Measured, Role, ScopeKind, Statistics,
 )
 from torchrecorder.graph.nodes import Scope
 
@@ -117,7 +117,7 @@ def test_gradients_that_were_there_before() -> None:
 def counting(*named: tuple[Any, Role]) -> Any:
     """An instrument for saved tensors, with the tensors that have names."""
     values = {number: (lambda tensor=tensor: tensor, role, "")
-              for number, (tensor, role) in enumerate(named)}  # fmt: skip
+              for number, (tensor, role) in enumerate(named)}
     autograd: Any = SimpleNamespace(values=SimpleNamespace(named=values))
     return saved.SavedTensors(Tape(), autograd)
 
@@ -135,7 +135,7 @@ def test_bytes_of_what_has_names() -> None:
     lazy = nn.LazyLinear(2).weight
     weight, statistic = torch.ones(3), torch.ones(5)
     made = counting((lazy, Role.PARAMETER), (None, Role.PARAMETER), (weight, Role.PARAMETER),
-                    (statistic, Role.BUFFER))  # fmt: skip
+                    (statistic, Role.BUFFER))
     assert [made._bytes(tensor) for tensor in (weight, statistic)] == [0, 20]
 
 

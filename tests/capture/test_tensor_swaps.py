@@ -12,10 +12,9 @@ from torch.utils import swap_tensors
 from torch.utils.weak import WeakIdRef
 
 import torchrecorder as tr
+from tests.capture.hooked import called
 from torchrecorder.capture.hooks.parameters import _swaps
 from torchrecorder.testing.inert import assert_inert
-
-from tests.capture.hooked import called
 
 
 @pytest.fixture

@@ -12,13 +12,12 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.testing.inert import assert_inert
-from torchrecorder.capture.recorder import Recorder
-
-from tests.structure import structure
 from tests.notation import flow
 from tests.reach import disagreements
+from tests.structure import structure
 from tests.zoo.case import Run, leaf, net, parameter
+from torchrecorder.capture.recorder import Recorder
+from torchrecorder.testing.inert import assert_inert
 
 pytestmark = pytest.mark.usefixtures("strict")
 

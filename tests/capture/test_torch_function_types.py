@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import torchrecorder
-
 from tests.structure import structure
 
 

@@ -15,11 +15,10 @@ from torch import nn
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 import torchrecorder
-from torchrecorder.events import Role, ScopeKind
-
-from tests.structure import structure
 from tests.capture.joined_ranks import TASKS
+from tests.structure import structure
 from tests.work import lines_run
+from torchrecorder.events import Role, ScopeKind
 
 pytestmark = pytest.mark.usefixtures("strict")
 

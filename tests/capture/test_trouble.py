@@ -11,9 +11,8 @@ import torch
 from torch import nn
 
 import torchrecorder
-
-from tests.structure import structure
 from tests.notation import op_names
+from tests.structure import structure
 from tests.zoo.case import net
 
 

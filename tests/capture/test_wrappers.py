@@ -11,13 +11,11 @@ import torch.distributed as dist
 from torch import nn
 
 import torchrecorder
-from torchrecorder.testing.inert import assert_inert
-
-from tests.structure import structure
 from tests.notation import flow
 from tests.reach import disagreements
+from tests.structure import structure
 from tests.zoo.case import Run, net
-
+from torchrecorder.testing.inert import assert_inert
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 
@@ -59,9 +57,7 @@ def _without_gradients(mesh):
 
 def _parallel(mesh):
     from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
+        ColwiseParallel, RowwiseParallel, parallelize_module,
     )
 
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))

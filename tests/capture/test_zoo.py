@@ -8,14 +8,13 @@ import pytest
 from torch import nn
 
 import torchrecorder
-from torchrecorder.testing.inert import assert_inert
-
 from tests import zoo
 from tests.agreement import Agreement
 from tests.notation import flow
 from tests.reach import disagreements
 from tests.replay import Replay, kept_run
 from tests.structure import structure
+from torchrecorder.testing.inert import assert_inert
 
 
 def _each(*cases):

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 
 from tests.figures import network, regions
 from tests.random_recordings import recordings
-from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.match import match
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.recording import Recording
@@ -72,7 +72,7 @@ def test_any_two(before: Recording, after: Recording) -> None:
 TURNED = {
     ChangeKind.ADDED: ChangeKind.REMOVED, ChangeKind.REMOVED: ChangeKind.ADDED,
     ChangeKind.FROZEN: ChangeKind.UNFROZEN, ChangeKind.UNFROZEN: ChangeKind.FROZEN,
-}  # fmt: skip
+}
 """What becomes of the kinds that have a direction, the other way round."""
 
 
@@ -339,10 +339,10 @@ def test_modules_that_are_never_called() -> None:
     before, after = stack("Linear"), _with_idle(stack("GELU"), "head", "head.norm", "body.drop")
     assert lines(before, after)[-2:] == [
         "added head (Idle) never called", "added body.drop (Idle) never called"
-    ]  # fmt: skip
+    ]
     assert lines(after, before)[-2:] == [
         "removed head (Idle) never called", "removed body.drop (Idle) never called"
-    ]  # fmt: skip
+    ]
     assert lines(_with_idle(before, "head"), _with_idle(before, "head")) == []
 
 

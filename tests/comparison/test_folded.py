@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.comparison.test_overlay import laid
 from torchrecorder.annotations.scope_members import ScopeMembers

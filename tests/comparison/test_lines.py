@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.comparison.test_compare import lines as told
-from tests.comparison.test_compare import stack
+from tests.comparison.test_compare import lines as told, stack
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.kinds import Change, ChangeKind, alone
 from torchrecorder.comparison.lines import lines
@@ -54,12 +53,12 @@ def test_modules_in_other_places_have_their_own_lines() -> None:
     assert _texts(added("a.0 (B)", "1 op"), added("a.1 (B)", "1 op"), added("b.0 (B)", "1 op"),
                   added("a.2 (B)", "2 ops")) == [
         "a.0, a.1 (B) 1 op", "b.0 (B) 1 op", "a.2 (B) 2 ops"
-    ]  # fmt: skip
+    ]
     blocks = [added(f"{block}.{name} (B)", "1 op")
               for block in ("layer1.0", "layer2.10") for name in ("conv2", "conv3")]
     assert _texts(*blocks) == [
         "layer1.0.conv2 (B) and 1 more 1 op", "layer1.0.conv3 (B) and 1 more 1 op"
-    ]  # fmt: skip
+    ]
 
 
 def test_wrappers_of_one_kind_share_a_line() -> None:

@@ -41,7 +41,7 @@ def test_a_change_as_text() -> None:
     found = compare(summed("0", "exp"), summed("0", "exp", "abs")).changes
     assert [str(change) for change in found] == [
         "added     abs", "rewired   sum  reads abs, not exp"
-    ]  # fmt: skip
+    ]
 
 
 def summed(dim: str, *names: str, early: bool = False) -> Recording:

@@ -334,7 +334,7 @@ def test_another_function_of_the_same_name() -> None:
     """It takes the place of the other, and the text has the full names."""
     assert lines(_called("torch."), _called("mine.")) == [
         f"replaced {name} torch.{name} → mine.{name}" for name in ("relu", "exp")
-    ]  # fmt: skip
+    ]
 
 
 def _sum(*, size: int = 4, turned: bool = False, role: str = "constant") -> Recording:

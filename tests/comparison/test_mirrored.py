@@ -9,12 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.comparison.test_box_captions import labels
 from tests.comparison.test_compare import lines, stack
-from tests.comparison.test_numbers import measuring, net, measured_changes
+from tests.comparison.test_numbers import measured_changes, measuring, net
 from tests.comparison.test_overlay import laid
 from tests.random_recordings import recordings
 from torchrecorder.comparison.compare import compare
@@ -96,7 +95,7 @@ def test_an_argument_that_follows_from_a_setting_is_not_shown_again() -> None:
     assert lines(argued("dim=0", "0"), argued("dim=0", "1")) == ["changed sum dim: 0 → 1"]
     assert lines(argued("dim=0", "0", False), argued("dim=1", "1", False)) == [
         "changed sum dim: 0 → 1", "changed sum dim: 0 → 1",
-    ]  # fmt: skip
+    ]
 
 
 def called(times: int, cls: str, detail: str = "") -> Recording:
@@ -133,13 +132,13 @@ def test_what_is_gone_is_listed_after_what_it_followed() -> None:
 
     assert lines(ops("sin", "exp", "abs"), ops("tan", "sin", "neg", "abs")) == [
         "added tan", "replaced neg exp → neg",
-    ]  # fmt: skip
+    ]
     assert lines(ops("sin", "exp", "sin", "abs", "tan"), ops("cos", "sin", "sin", "tan")) == [
         "added cos", "removed exp", "removed abs",
-    ]  # fmt: skip
+    ]
     assert lines(ops("exp", "sin", "tan"), ops("sin", "cos", "tan")) == [
         "removed exp", "added cos",
-    ]  # fmt: skip
+    ]
 
 
 def test_several_outermost_calls_are_no_single_model() -> None:
@@ -168,7 +167,7 @@ def test_what_is_gone_from_the_beginning_is_listed_after_the_inputs() -> None:
 
     assert lines(calls(2, "Encoder", "Decoder"), calls(3, "Decoder"))[:2] == [
         "resized x [2] → [3]", "removed Encoder 1 op"
-    ]  # fmt: skip
+    ]
 
 
 def test_numbers_of_a_module_are_compared_where_both_have_them() -> None:
@@ -225,7 +224,7 @@ def test_what_is_gone_is_listed_after_what_changed_before_it() -> None:
 
     assert lines(ops("0", "exp", "tan"), ops("1", "tan")) == [
         "changed sum dim: 0 → 1", "removed exp",
-    ]  # fmt: skip
+    ]
 
 
 def twice(bias: bool, detail: str) -> Recording:
@@ -246,7 +245,7 @@ def test_a_new_parameter_is_listed_where_its_module_is_first_called() -> None:
     """Before what changed in what came after that."""
     assert lines(twice(False, "p=1"), twice(True, "p=2")) == [
         "added one.bias [4] float32", "changed other p: 1 → 2",
-    ]  # fmt: skip
+    ]
 
 
 def moved(place: str, cls: str) -> Recording:

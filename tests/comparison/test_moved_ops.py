@@ -57,7 +57,7 @@ def without_grad(x: torch.Tensor) -> torch.Tensor:
     (torch.relu, nn.ReLU(), "between (ReLU)", "around 1 op"),
     (scaled, Scale(), "between (Scale)", "around 4 ops"),
     (torch.relu, without_grad, "no_grad", "around 1 op"),
-])  # fmt: skip
+])
 def test_code_that_moves_into_a_module_or_region(
     inline: object, inside: object, where: str, text: str
 ) -> None:
@@ -217,4 +217,4 @@ def test_a_module_that_is_gone_is_not_drawn_around_steps_in_other_places() -> No
     [root] = found.roots
     assert [step.name for step in found.children[root] if not step.id.startswith("old_")] == [
         "abs", "sin", "new", "cos", "exp"
-    ]  # fmt: skip
+    ]

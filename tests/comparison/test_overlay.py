@@ -18,8 +18,8 @@ from tests.comparison.test_compare import stack
 from tests.figures import network, regions
 from tests.random_recordings import recordings
 from torchrecorder import record
-from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.overlay import Overlay, overlay
 from torchrecorder.events import OpId
 from torchrecorder.graph.codec import decode, encode

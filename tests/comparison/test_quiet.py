@@ -133,7 +133,7 @@ def test_another_batch_size_is_a_difference_of_the_input(tmp_path: Path) -> None
     told = compare(before, after).text().splitlines()[2:]
     assert [" ".join(line.split()) for line in told] == [
         "resized input 1×4 → 3×4", "resized 0 … 2 because of their inputs"
-    ]  # fmt: skip
+    ]
     both = _both(before, after)
     loud = {node for node in both.marks if node not in both.quiet}
     assert loud == {slot.value for slot in both.recording.inputs}
@@ -202,4 +202,4 @@ def test_weights_of_a_replaced_module_with_layers_are_listed() -> None:
 
     assert lines(run("Block", "scale"), run("Better", "scale", "shift")) == [
         "replaced block Block → Better", "added block.shift 4×4 float32"
-    ]  # fmt: skip
+    ]

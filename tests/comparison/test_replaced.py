@@ -103,4 +103,4 @@ def test_a_region_with_another_name_is_the_same_between_the_same_steps(
 
     assert lines(run(before, "exp", "sin"), run(after, "exp", "cos")) == [
         f"renamed {after} was {before}", f"replaced {after}: cos sin → cos"
-    ]  # fmt: skip
+    ]

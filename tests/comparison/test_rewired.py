@@ -70,7 +70,7 @@ def test_each_module_is_told() -> None:
 
     assert lines(run(0), run(1)) == [
         "rewired one reads exp, not sin", "rewired two reads exp, not sin"
-    ]  # fmt: skip
+    ]
 
 
 def test_what_is_made_inside_is_told_inside() -> None:

@@ -25,4 +25,4 @@ def test_scopes_and_weights_are_counted_with_those_inside() -> None:
              for scope, found in skeletons(recording).items()}
     assert sizes == {
         "Net": (6, 4), "no_grad": (5, 3), "one": (3, 2), "fc": (1, 2), "act": (1, 0), "two": (1, 1)
-    }  # fmt: skip
+    }

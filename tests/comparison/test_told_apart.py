@@ -115,7 +115,7 @@ def test_the_only_operation_of_a_region_has_a_name_of_its_own() -> None:
     assert lines(run("sin"), run("cos")) == ["replaced fc sin → cos"]
     assert lines(run("sin", "region"), run("cos", "region")) == [
         "replaced fc: no_grad: cos sin → cos"
-    ]  # fmt: skip
+    ]
 
 
 class Two(nn.Module):
@@ -166,4 +166,4 @@ def test_a_weight_of_a_module_with_two_names() -> None:
     before, after = (torchrecorder.record(Twice(bias), torch.ones(4)) for bias in (False, True))
     assert [line for line in lines(before, after) if "added" in line] == [
         "added first.bias [4] float32"
-    ]  # fmt: skip
+    ]

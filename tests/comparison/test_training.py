@@ -67,7 +67,7 @@ def test_more_steps_share_lines() -> None:
     assert _told(trained(), trained(steps=4)) == [
         "added ones #3 and 1 more", f"added {model} and 1 more 2 ops",
         "added sum #3 and 1 more", "added backward #3 and 1 more", "added SGD and 1 more 4 ops",
-    ]  # fmt: skip
+    ]
 
 
 def test_what_reads_a_sum_of_gradients_follows() -> None:

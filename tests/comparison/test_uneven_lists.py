@@ -58,7 +58,7 @@ def test_a_result_is_the_same_whatever_is_before_it_in_the_list() -> None:
 
     assert lines(run("a", "b"), run("c", "a", "b")) == [
         "added c", "rewired cat tensors.0: reads c, not nothing"
-    ]  # fmt: skip
+    ]
 
 
 def test_what_takes_the_place_of_another() -> None:
@@ -74,7 +74,7 @@ def test_what_takes_the_place_of_another() -> None:
 
     assert lines(run("abcd", ""), run("aecdf", "")) == [
         "rewired cat tensors.1: reads e, not b", "rewired cat tensors.4: reads f, not nothing"
-    ]  # fmt: skip
+    ]
 
 
 def test_lists_of_one_length_belong_together() -> None:

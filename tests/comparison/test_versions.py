@@ -119,7 +119,7 @@ def test_operations_in_another_order() -> None:
     other = Chain(a=linear(), then=lambda x: x.sin().neg() - x.exp())
     assert both(one, other) == [
         "rewired sub self: reads neg, not exp", "rewired sub other: reads exp, not neg"
-    ]  # fmt: skip
+    ]
 
 
 def test_a_module_with_another_name_beside_a_new_one() -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.comparison.test_box_captions import labels
 from tests.comparison.test_compare import _with_idle, lines
@@ -60,17 +59,17 @@ def test_a_wrapped_model_is_the_same_model(name: str) -> None:
     """Whatever the wrapper is called, and calls it."""
     assert lines(model(), model(3, name)) == [
         f"added Around_{name} around {name} (Net)", f"renamed {name} was Net"
-    ]  # fmt: skip
+    ]
     assert lines(model(3, name), model()) == [
         f"removed Around_{name} around {name} (Net)", f"renamed Net was {name}"
-    ]  # fmt: skip
+    ]
 
 
 def test_wrappers_of_wrappers() -> None:
     """Of which only the outermost is listed, as of all that one run has."""
     assert [line.split()[0] for line in lines(model(), model(3, "module", "net"))] == [
         "added", "renamed"
-    ]  # fmt: skip
+    ]
 
 
 def test_what_changed_in_a_wrapped_model_is_all_that_changed() -> None:

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
-from torchrecorder.errors import Notice, TorchRecorderError
-
 from tests.query.test_caught_errors import Broken
+from torchrecorder.errors import Notice, TorchRecorderError
 
 X = torch.rand(3, 4)
 
@@ -104,7 +102,7 @@ OPTIONS = st.fixed_dictionaries({}, optional={
     "functions": st.booleans(), "queries": st.booleans(), "parameters": st.booleans(),
     "color_by": st.sampled_from(["forward_time", "parameters", "not_finite", "peak_bytes"]),
     "numbers": st.lists(st.sampled_from(["parameters", "flops", "gradient_norm"]), max_size=2),
-})  # fmt: skip
+})
 
 
 @functools.cache

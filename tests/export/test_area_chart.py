@@ -74,7 +74,7 @@ def test_the_axis_reaches_over_the_highest() -> None:
     """From nothing at the bottom to a round amount at the top; the lines are equally far apart."""
     root = drawn([(7, 6), (1, 1)])
     at = sorted((float(text.split()[0]), y) for text, (_, y) in
-                texts(root, text_anchor="end").items())  # fmt: skip
+                texts(root, text_anchor="end").items())
     assert [amount for amount, _ in at] == [0, 5, 10, 15]
     assert at[0][1] == HEIGHT - BOTTOM + 4 and at[-1][1] == TOP + 4
     assert {round(before - after) for (_, before), (_, after) in pairwise(at)} == {93}
@@ -122,11 +122,11 @@ def test_phases_are_named_where_there_is_room() -> None:
     root = drawn([(1,)] * 100, Phase(0, "forward"), Phase(60, "loss"), Phase(62, "backward"))
     room = WIDTH - LEFT - RIGHT
     named = {text: x for text, (x, y) in texts(root, text_anchor="middle").items()
-             if HEIGHT - BOTTOM < y < HEIGHT - 10}  # fmt: skip
+             if HEIGHT - BOTTOM < y < HEIGHT - 10}
     wanted = {"forward": LEFT + 0.3 * room, "backward": LEFT + 0.81 * room}
     assert named == pytest.approx(wanted, abs=0.1)
     marks = [float(each.get("x1", "")) for each in root.iter(f"{NAMESPACE}line")
-             if each.get("stroke") == QUIET]  # fmt: skip
+             if each.get("stroke") == QUIET]
     assert marks == pytest.approx([LEFT, LEFT + 0.6 * room, LEFT + 0.62 * room], abs=0.1)
 
 

@@ -12,18 +12,7 @@ import pytest
 
 from torchrecorder.export.area_chart import _round_step
 from torchrecorder.export.line_chart import (
-    BOTTOM,
-    COLORS,
-    END,
-    HEIGHT,
-    LEFT,
-    NAMED,
-    NAMES_AT,
-    OTHERS,
-    PAPER,
-    SPACING,
-    TOP,
-    LineChart,
+    BOTTOM, COLORS, END, HEIGHT, LEFT, NAMED, NAMES_AT, OTHERS, PAPER, SPACING, TOP, LineChart,
     common_parent,
 )
 from torchrecorder.layout.measure import text_width

@@ -12,11 +12,11 @@ import pytest
 
 from tests.figures import network, regions
 from torchrecorder.export.dot import dot_text, node_name
-from torchrecorder.export.styler import to_digraph
 from torchrecorder.export.quoting import attribute, quote, verbatim
+from torchrecorder.export.styler import to_digraph
 from torchrecorder.export.svg import centered
-from torchrecorder.recording import Recording
 from torchrecorder.layout import engine
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.style import Style

@@ -210,7 +210,7 @@ def test_what_was_never_called_has_one_line(calls: int) -> None:
     assert [(row.depth, row.title) for row in every_row(found)] == [
         (0, "Net"), (1, "cell (Cell)"), (2, "spare (Spare)"),
         *[(1, "cell (Cell)")] * (calls - 1), (1, "top (Spare)"),
-    ]  # fmt: skip
+    ]
 
 
 def test_blocks_that_do_not_fold_inside_of_siblings_that_do() -> None:

@@ -17,24 +17,23 @@ from typing import Any
 import networkx as nx
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import torchrecorder
 from tests.export.test_dot import NASTY
 from tests.export.test_text import odd
 from tests.figures import linear, network, regions
 from tests.random_recordings import recordings
+from tests.views.test_fold import stack
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import Statistics
 from torchrecorder.export import EXPORTERS, by_suffix
 from torchrecorder.export.boxes import GraphML, NodeLink
 from torchrecorder.export.json import Json, JsonGz
-from tests.views.test_fold import stack
 from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
-from torchrecorder.recording import Recording
 from torchrecorder.graph.saved_files import loads
+from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from torchrecorder.errors import LayoutFailed, UnknownFormat
-from torchrecorder.export.digraph import Digraph
 from torchrecorder.export import by_suffix, known
+from torchrecorder.export.digraph import Digraph
 from torchrecorder.export.graphviz import Png, Svg, rendered
 from torchrecorder.layout import engine
 from torchrecorder.style.style import Style

@@ -12,10 +12,10 @@ from tests.export.test_geometry import LOOK, alone, parts
 from tests.export.test_plain_svg import SVG
 from torchrecorder.export import legend as legend_module
 from torchrecorder.export.head_marks import BACK, MARK_OFFSET, HeadMark, head_marks
-from torchrecorder.export.svg import layered
 from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import PAD, Placed, legend_at, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
+from torchrecorder.export.svg import layered
 from torchrecorder.layout.layered import Picture
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.figure import Figure, LegendEntry, Line, Shape, Text
@@ -277,4 +277,4 @@ def test_layers_hold_what_belongs_to_them() -> None:
     (graph,) = root
     assert [(layer.get(label), [part.get(label) for part in layer]) for layer in graph] == [
         ("open modules", ["C & D"]), ("arrows", ["A → B"]), ("boxes", ["A", "B"]),
-    ]  # fmt: skip
+    ]

@@ -65,14 +65,14 @@ def test_upright_tips(direction: Any) -> None:
     down = direction == "TB"
     tip, start = (90.0, 10.0) if down else (10.0, 90.0)
     lines = [("h", [(x, start), (x, tip)], name, 2 - n) for n, (x, name) in
-             enumerate([(30.0, "a"), (60.0, "b"), (90.0, "c")])]  # fmt: skip
+             enumerate([(30.0, "a"), (60.0, "b"), (90.0, "c")])]
     found = marks(*lines, direction=direction)
     y = tip - 5 if down else tip + 5
     assert [found[n].at for n in range(3)] == [
         pytest.approx((30 - MARK_OFFSET - half("a"), y)),
         pytest.approx((60 + MARK_OFFSET + half("b"), y)),
         pytest.approx((90 + MARK_OFFSET + half("c"), y)),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("direction", ["LR", "RL"])
@@ -80,7 +80,7 @@ def test_level_tips(direction: Any) -> None:
     """The mark ends two points before the tip, above the line."""
     sign = 1 if direction == "LR" else -1
     lines = [("h", [(50.0 - sign * 40, y), (50.0, y)], name, 1 - n) for n, (y, name) in
-             enumerate([(30.0, "some"), (90.0, "other")])]  # fmt: skip
+             enumerate([(30.0, "some"), (90.0, "other")])]
     found = marks(*lines, direction=direction)
     for number, (y, name) in enumerate([(30.0, "some"), (90.0, "other")]):
         x, height = found[number].at
@@ -93,7 +93,7 @@ def test_level_tips_that_are_close(room: float) -> None:
     """Inner marks need room below the line above them; the last one is below its line."""
     high, low = 10.0 * SMALL_TEXT * HIGH + room, 10.0 * SMALL_TEXT * 0.7
     lines = [("h", [(0.0, seat * high), (50.0, seat * high)], name, 2 - seat) for seat, name in
-             enumerate(["a", "inner", "b"])]  # fmt: skip
+             enumerate(["a", "inner", "b"])]
     found = marks(*lines, direction="LR")
     levels = {mark.text: mark.at[1] for mark in found.values()}
     if room < 0:
@@ -106,7 +106,7 @@ def test_level_tips_that_are_close(room: float) -> None:
 def test_the_last_of_level_tips_is_below_one_that_is_near(room: float) -> None:
     """Else above its line, as the first one is."""
     lines = [("h", [(0.0, y), (50.0, y)], name, 1 - n) for n, (name, y) in
-             enumerate([("a", 0.0), ("b", MIN_ROOM + room)])]  # fmt: skip
+             enumerate([("a", 0.0), ("b", MIN_ROOM + room)])]
     _, last = marks(*lines, direction="LR").values()
     moved = (0.7 if room else -0.7) * 10.0 * SMALL_TEXT
     assert last.at[1] == pytest.approx(MIN_ROOM + room + moved)
@@ -148,14 +148,14 @@ def test_marks_that_are_no_arguments_take_no_number() -> None:
     gap = MARK_OFFSET + half("0")
     tips = (0.0, 100.0, 100.0 + gap, 200.0)
     lines = [("h", [(x, 0.0), (x, 90.0)], mark, place) for x, mark, place in
-             zip(tips, ("first", "÷", "inner, and long" * 3, "last"), (2, -1, 1, 0))]  # fmt: skip
+             zip(tips, ("first", "÷", "inner, and long" * 3, "last"), (2, -1, 1, 0))]
     assert [mark.text for mark in marks(*lines).values()] == ["3", "÷", "2", "1"]
 
 
 def test_lines_without_a_name_have_no_number() -> None:
     """Also where the names of the others have no room."""
     lines = [("h", [(x, 0.0), (x, 90.0)], mark, place) for x, mark, place in
-             zip((0.0, 40.0, 60.0, 100.0), ("a", "", "long name", "d"), (3, 2, 1, 0))]  # fmt: skip
+             zip((0.0, 40.0, 60.0, 100.0), ("a", "", "long name", "d"), (3, 2, 1, 0))]
     assert {n: mark.text for n, mark in marks(*lines).items()} == {0: "4", 2: "2", 3: "1"}
 
 
@@ -166,7 +166,7 @@ def test_lines_without_a_name_have_no_number() -> None:
 def test_which_lines_are_named(places: tuple[int, int], shown: str) -> None:
     """All where they enter out of order; in order only those without a number, such as ``÷``."""
     lines = [("h", [(x, 0.0), (x, 90.0)], name, place)
-             for x, name, place in zip((30.0, 90.0), "ab", places)]  # fmt: skip
+             for x, name, place in zip((30.0, 90.0), "ab", places)]
     assert "".join(mark.text for mark in marks(*lines).values()) == shown
     turned = {1 - number: mark for number, mark in marks(*lines[::-1]).items()}
     assert turned == marks(*lines)  # whichever line is drawn first
@@ -269,8 +269,8 @@ def test_names_have_room_between_the_ends_of_their_lines() -> None:
     """Wherever these begin."""
     tips = {"first": 0.0, "middle": 40.0, "last": 80.0}
     lines = [("h", [(40.0, 0.0), (x, 90.0)], name, 2 - n)
-             for n, (name, x) in enumerate(tips.items())]  # fmt: skip
+             for n, (name, x) in enumerate(tips.items())]
     assert [mark.text for mark in marks(*lines).values()] == [*tips]
     apart = [("h", [(100.0 * n, 0.0), (40.0 + n, 190.0)], name, 2 - n)
-             for n, name in enumerate(tips)]  # fmt: skip
+             for n, name in enumerate(tips)]
     assert [mark.text for mark in marks(*apart).values()] == ["3", "1"]

@@ -18,9 +18,8 @@ from tests.figures import network
 from tests.views.test_fold import stack
 from tests.views.test_group import convnet
 from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage
-from torchrecorder.export import paper_pdf
+from torchrecorder.export import by_suffix, paper_pdf
 from torchrecorder.export.dot import dot_text
-from torchrecorder.export import by_suffix
 from torchrecorder.export.graphviz import Svg
 from torchrecorder.graph.saved_files import save
 from torchrecorder.integrations.cli import main

@@ -8,12 +8,12 @@ from types import MappingProxyType
 import torch
 
 import torchrecorder
+from tests.export.test_text import total
 from tests.figures import network
 from torchrecorder.events import ScopeKind
 from torchrecorder.export.page_data.facts import Facts
 from torchrecorder.export.table.text import summary
 from torchrecorder.testing import Builder
-from tests.export.test_text import total
 
 
 def test_what_was_lost_is_stated() -> None:

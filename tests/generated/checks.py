@@ -14,19 +14,6 @@ import torch
 from torch import Tensor
 
 import torchrecorder
-from torchrecorder.testing.inert import assert_inert
-from torchrecorder.capture.tape import Tape
-from torchrecorder.export.dot import dot_text
-from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.relations import is_held_alias
-from torchrecorder.recording import Recording
-from torchrecorder.style.draw import draw
-from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.auto_depth import max_depth
-from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import View
-from torchrecorder.views.full_view import full_view
-
 from tests.agreement import Agreement
 from tests.generated.program import Program
 from tests.generated.steps import STEPS, numbers
@@ -36,6 +23,18 @@ from tests.replay import Replay, kept_run
 from tests.structure import structure
 from tests.witness import tensors_of
 from tests.zoo.case import Run
+from torchrecorder.capture.tape import Tape
+from torchrecorder.export.dot import dot_text
+from torchrecorder.graph.codec import decode, encode
+from torchrecorder.graph.relations import is_held_alias
+from torchrecorder.recording import Recording
+from torchrecorder.style.draw import draw
+from torchrecorder.testing.inert import assert_inert
+from torchrecorder.views.auto_depth import max_depth
+from torchrecorder.views.collapse import Collapse
+from torchrecorder.views.full_view import full_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import View
 
 
 class Model(Block):

@@ -6,8 +6,7 @@ from itertools import combinations, pairwise, product
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from torchrecorder.graph import align as module
 from torchrecorder.graph.align import align, between, in_order

@@ -12,18 +12,14 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.figures import network, regions
 from tests.graph.schema import schema
 from tests.graph.test_version_1 import old
 from tests.random_recordings import recordings
 from torchrecorder.errors import (
-    InvalidArgument,
-    InvalidRecording,
-    RecordingVersionError,
-    TorchRecorderError,
+    InvalidArgument, InvalidRecording, RecordingVersionError, TorchRecorderError,
 )
 from torchrecorder.export import EXPORTERS
 from torchrecorder.graph.codec import OPTIONAL_TABLES, TABLES, VERSION, decode, encode

@@ -116,7 +116,7 @@ X = (Slot("", "v99"),)
         (sent(grad="x99"), "grad_nodes"),
         (failed(grad="x99"), "grad_nodes"),
     ],
-)  # fmt: skip
+)
 def test_every_reference_is_checked(recording: Recording, table: str) -> None:
     """Whatever refers to something that is not there is told."""
     told = [text for text in problems(recording) if "'x99'" in text and "which another" in text]

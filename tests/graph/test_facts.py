@@ -24,8 +24,8 @@ from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.median_runs import COUNTING, medians, own_seconds, without_times
 from torchrecorder.graph.nodes import Value
-from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.recording import RunFacts
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.repair import UNKNOWN, repaired
 from torchrecorder.graph.retained_tensors import Tensors
 from torchrecorder.graph.saved_files import dumps, load, loads, save
@@ -56,7 +56,7 @@ def test_what_lies_in_a_scope_is_in_run_order() -> None:
     assert inside == {
         "": ["Net"], "Net": ["first", "outer", "last"], "outer": ["second", "inner"],
         "inner": ["third", "fourth"],
-    }  # fmt: skip
+    }
 
 
 def test_what_lies_around_a_scope() -> None:
@@ -79,7 +79,7 @@ def test_ops_inside_of_some_scopes() -> None:
     assert names == {
         "Net": {"first", "second", "third", "fourth", "last"},
         "outer": {"second", "third", "fourth"}, "inner": {"third", "fourth"},
-    }  # fmt: skip
+    }
     assert not [*ops_inside(recording, [])]
 
 
@@ -169,7 +169,7 @@ def timed(*seconds: float, whole: float = 10.0) -> Recording:
     return replace(
         recording, ops=MappingProxyType(ops), scopes=MappingProxyType(scopes), run=facts,
         measured=MappingProxyType({SECONDS_ON_DEVICE: MappingProxyType({"o0": whole})}),
-    )  # fmt: skip
+    )
 
 
 def test_own_time_is_what_nothing_inside_took() -> None:
@@ -234,7 +234,7 @@ def test_an_unrecorded_op_is_hidden_before_its_first_reader() -> None:
     order = sorted([*found.ops.values(), *found.scopes.values()], key=lambda step: step.index)
     assert [step.name for step in order] == [
         "Net", "first", "outer", "inner", UNKNOWN, "third", "fourth", "last",
-    ]  # fmt: skip
+    ]
     (hidden,) = (op for op in found.ops.values() if op.kind is OpKind.HIDDEN)
     assert found.scopes[hidden.scope].name == "inner"  # type: ignore[index]
     assert found.run.notes == ("not seen while it ran: 1 op",)

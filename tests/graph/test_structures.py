@@ -62,7 +62,7 @@ COUNTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "kind of tensor": ("values", "v1", {"kind": "sparse"}),
     "role of input": ("values", "v0", {"role": Role.BUFFER}),
     "argument of dropout": ("ops", "o2", {"arguments": (("p", "0.2"),)}),
-}  # fmt: skip
+}
 
 MAKES_NONE: dict[str, tuple[str, str, dict[str, Any]]] = {
     "name": ("scopes", "s1", {"name": "other", "path": "other"}),

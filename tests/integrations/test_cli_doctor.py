@@ -27,7 +27,7 @@ def test_doctor(capsys, monkeypatch):
         ("linux", "riscv64", "glibc", 0), ("linux", "x86_64", "", 0),
         ("linux", "x86_64", "glibc", 1),
     ],
-)  # fmt: skip
+)
 def test_doctor_without_graphviz(capsys, monkeypatch, no_graphviz, system, machine, libc, code):
     """An error where a wheel holds it; elsewhere it is said what works without, and that works."""
     monkeypatch.setattr(sys, "platform", system)

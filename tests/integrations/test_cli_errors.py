@@ -26,7 +26,7 @@ __all__ = ["folder"]  # a fixture for every test here
         (["--shape", "2,4", "--shape", "3"],
          "Net takes (x), but was given (Tensor, Tensor): too many positional arguments"),
     ],
-)  # fmt: skip
+)
 def test_inputs_that_do_not_fit(given, said, capsys):
     """What the model takes, and how inputs are given here, not in Python."""
     code, _, err = run(capsys, "summary", "cli_nets:Net", *given)
@@ -65,7 +65,7 @@ FIXED = ["cli_faults:make", "--shape", "1,4"]
          "give either --shape or --inputs"),
         (["./cli_nets:Net"], 2, "'./cli_nets' is not the name of a module; that of a file ends in"),
     ],
-)  # fmt: skip
+)
 def test_what_the_code_around_a_model_raises(folder, given, code, said, capsys):
     """One sentence, as for the model itself."""
     (folder / "cli_faults.py").write_text(FAULTS)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchrecorder.capture.internals.table import FAKE_GROUPS
-
 from tests.integrations.test_cli import run
+from torchrecorder.capture.internals.table import FAKE_GROUPS
 
 pytestmark = pytest.mark.skipif(not FAKE_GROUPS.present, reason="this PyTorch cannot plan")
 

@@ -222,7 +222,7 @@ def test_nothing_is_left_behind(folder: Path, capsys: pytest.CaptureFixture[str]
             dict(hooks._global_forward_hooks), dict(hooks._global_forward_pre_hooks),
             dict(steps._global_optimizer_pre_hooks), dict(steps._global_optimizer_post_hooks),
             torch._C._len_torch_function_stack(),
-        ]  # fmt: skip
+        ]
 
     before = state()
     for arguments in ((), ("fail",), ("seven",)):

@@ -53,7 +53,7 @@ def ask(shell: str, code: str, folder: Path, **more: str) -> set[str]:
         [shutil.which(shell) or shell, "-c", code],
         capture_output=True, text=True, check=True, cwd=folder,
         env={"HOME": str(folder), "PATH": "/usr/bin:/bin", **more},
-    )  # fmt: skip
+    )
     assert done.stderr == ""
     return set(done.stdout.splitlines())
 

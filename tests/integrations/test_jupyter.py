@@ -14,10 +14,10 @@ from IPython.core.formatters import DisplayFormatter
 from IPython.utils.capture import capture_output
 
 import torchrecorder
+from torchrecorder import display
 from torchrecorder.capture.hooks.source import cell_name
 from torchrecorder.errors import InvalidArgument, LayoutFailed
 from torchrecorder.export.graphviz import Svg
-from torchrecorder import display
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from torchrecorder.capture.internals import table
-from torchrecorder.errors import InvalidArgument, LayoutFailed, LargerThanAPage, Notice
+from torchrecorder.errors import InvalidArgument, LargerThanAPage, LayoutFailed, Notice
 from torchrecorder.integrations.cli import _warned
 from torchrecorder.integrations.commands.doctor import DoctorCommand
 from torchrecorder.integrations.drawing_arguments import STDOUT, _name

@@ -180,7 +180,7 @@ def test_lines_of_mistakes(project):
     places = re.findall(r"WARNING -  (\S+): torchrecorder: (.*)", said)
     assert [place for place, _ in places] == [
         "index.md:8", "index.md:12", "index.md", "index.md", "index.md:24", "index.md:28",
-    ]  # fmt: skip
+    ]
     assert "ZeroDivisionError" in places[0][1] and "(index.md, line 12)" in places[1][1]
     assert places[4][1].startswith("nets.py has no 'nothing'")
     assert places[5][1] == "there is no file 'missing.json'"

@@ -169,7 +169,7 @@ def test_a_snapshot_shows_nothing_of_the_machine() -> None:
     ("test", "snapshot", "name"),
     [("test_it[a/b c]", None, "test_it[a_b_c]"), ("test_it", "my net", "my_net"),
      ("...", None, "model")],
-)  # fmt: skip
+)
 def test_names_of_snapshots(tmp_path: Path, test: str, snapshot: str | None, name: str) -> None:
     """That of the test, unless there is another; with letters that any file system has."""
     asserting = AssertArchitecture(tmp_path, test, update=True, asserted={})

@@ -18,15 +18,12 @@ from sphinx.errors import NoUri  # noqa: E402
 import torchrecorder  # noqa: E402
 from torchrecorder.integrations.import_target import ModelFailed  # noqa: E402
 from torchrecorder.integrations.sphinx import _copy_static, options, sources  # noqa: E402
-from torchrecorder.integrations.sphinx.node import described  # noqa: E402
 from torchrecorder.integrations.sphinx.cache import Cache  # noqa: E402
 from torchrecorder.integrations.sphinx.directive import TorchRecorder  # noqa: E402
 from torchrecorder.integrations.sphinx.links import (  # noqa: E402
-    _found,
-    aside,
-    with_addresses,
-    with_names,
+    _found, aside, with_addresses, with_names,
 )
+from torchrecorder.integrations.sphinx.node import described  # noqa: E402
 from torchrecorder.integrations.sphinx.request import Request, _executed  # noqa: E402
 from torchrecorder.integrations.sphinx.writers import _fitting  # noqa: E402
 from torchrecorder.integrations.targets import Target  # noqa: E402

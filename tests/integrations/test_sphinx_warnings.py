@@ -12,7 +12,6 @@ pytest.importorskip("sphinx")
 from tests.integrations.sphinx_project import PAGE, SHY  # noqa: E402
 from torchrecorder.errors import LayoutFailed  # noqa: E402
 
-
 WRONG = {
     "no such module": ("NETS_gone:net", "", 4, "there is no module"),
     "no such name": ("NETS:nett", "", 4, "has no 'nett'; it has 'net'"),

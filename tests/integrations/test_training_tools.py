@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import torchrecorder as tr
-from tests.test_series_weights import model, train
 from tests import torchvision_shim
+from tests.test_series_weights import model, train
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations import lightning, tensorboard, wandb
 from torchrecorder.series import NUMBERS

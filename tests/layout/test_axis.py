@@ -7,12 +7,7 @@ import pytest
 from tests.layout.test_u_shape import _chain, runs_down
 from torchrecorder.layout.layered.cuts import crossing, crossings, even_cuts, row_ends, since, until
 from torchrecorder.layout.layered.positions import BranchPath, Frame, PlacedScope
-from torchrecorder.layout.layered.side_by_side import (
-    MAX_BOTTOMS,
-    MIN_LENGTH,
-    MIN_RATIO,
-    _bottoms,
-)
+from torchrecorder.layout.layered.side_by_side import MAX_BOTTOMS, MIN_LENGTH, MIN_RATIO, _bottoms
 
 
 def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) -> PlacedScope:

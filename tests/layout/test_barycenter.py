@@ -6,13 +6,11 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.layout.test_nested import SOME, check, directions, some_open, trees
 from torchrecorder.errors import LayoutFailed
-from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered import ordering as columns_module
+from torchrecorder.layout.layered import Item, Link, ordering as columns_module, place, plan
 from torchrecorder.layout.layered.barycenter import (
     WeightedEdge, _assign_positions, _crossings, _neighbors, coordinates,
 )

@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
 from torchrecorder.layout.layered.multi_column import COLUMN_MARGIN, EXIT_GAP, cut_before
 from torchrecorder.layout.layered.positions import (
-    BranchPath,
-    Frame,
-    HeaderSpace,
-    PlacedScope,
-    PlanePoint,
+    BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
 )
 
 ROW, HIGH, WIDE = 40.0, 20.0, 40.0
@@ -273,7 +268,7 @@ def test_a_line_turns_off_beside_a_long_box_where_nothing_is_in_the_way(
 @pytest.mark.parametrize("to, above, free", [
     (60.0, 0.0, False), (60.0 - EXIT_GAP, 0.0, True), (61.0 - EXIT_GAP, 0.0, False),
     (90.0, 1.0 - EXIT_GAP, False), (90.0, -EXIT_GAP, True), (90.0, EXIT_GAP - 1.0, False),
-])  # fmt: skip
+])
 def test_a_line_turns_off_where_no_other_runs_across(to: float, above: float, free: bool) -> None:
     """One that ends left of it is not in the way."""
     level = EARLY + above

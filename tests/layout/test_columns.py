@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.layout.test_nested import SLACK, SOME, check, check_levels, crosses, directions, trees
 from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan

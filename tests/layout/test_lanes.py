@@ -5,18 +5,11 @@ from __future__ import annotations
 import pytest
 
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.constants import (
-    ARROW_MARGIN,
-    LANE_PITCH,
-    LAYER_GAP,
-    MAX_LANES_WIDTH,
-    MAX_TRACKS_HEIGHT,
-    PAD,
-    SEPARATION,
-    TRACK_MARGIN,
-    TRACK_PITCH,
-)
 from torchrecorder.layout.layered.compound import compose
+from torchrecorder.layout.layered.constants import (
+    ARROW_MARGIN, LANE_PITCH, LAYER_GAP, MAX_LANES_WIDTH, MAX_TRACKS_HEIGHT, PAD, SEPARATION,
+    TRACK_MARGIN, TRACK_PITCH,
+)
 from torchrecorder.layout.layered.edge_routing import edge_routes
 from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope

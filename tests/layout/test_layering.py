@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.layout.test_nested import SOME
 from torchrecorder.layout.layered.layering import MAX_LAYER_SIZE, rows

@@ -8,8 +8,7 @@ from itertools import chain, pairwise
 
 import networkx as nx
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from tests.layout.test_layering import Pairs, flows
 from tests.layout.test_nested import SOME
@@ -18,18 +17,14 @@ from tests.work import growth
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.compaction import Segment, compact
 from torchrecorder.layout.layered.constants import (
-    BORDER_MARGIN,
-    CORNER_RADIUS,
-    MAX_BEND_EDGES,
-    PAD,
-    PORT_MARGIN,
+    BORDER_MARGIN, CORNER_RADIUS, MAX_BEND_EDGES, PAD, PORT_MARGIN,
 )
 from torchrecorder.layout.layered.edge_routing import Trunks, corners, edge_routes, rounded, toward
+from torchrecorder.layout.layered.frames_along import FramesAlong
 from torchrecorder.layout.layered.layering import rows
 from torchrecorder.layout.layered.ordering import MAX_NODES_PER_JOB, Grid, _cut, _highest
 from torchrecorder.layout.layered.positions import Frame, PlanePoint
 from torchrecorder.layout.layered.tracks import NetExtent, _order, height, slots, tracks
-from torchrecorder.layout.layered.frames_along import FramesAlong
 
 extents = st.lists(st.tuples(*[st.integers(0, 60)] * 3).map(sorted), max_size=9)
 
@@ -231,7 +226,7 @@ def test_what_lines_have_in_common_is_drawn_once(found: list[list[tuple[bool, in
 @pytest.mark.parametrize("points", [
     [(0, 40), (0, 0), (30, 0)], [(0, 0), (0, 40), (30, 40)], [(0, 20), (0, 40), (30, 40)],
     [(0, 20), (0, 0), (-30, 0)],
-])  # fmt: skip
+])
 def test_a_line_on_another_begins_where_it_leaves_it(points: list[PlanePoint]) -> None:
     """A corner before that, to both sides; wherever on it it begins, at its very end too."""
     trunks = Trunks()

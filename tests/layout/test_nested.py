@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, Plan, place, plan
-from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.layered.constants import LAYER_GAP, PAD, SEPARATION
-from torchrecorder.layout.layered.place import EdgeSection
 from torchrecorder.layout.layered.edge_routing import Trunks, edge_routes
+from torchrecorder.layout.layered.place import EdgeSection
+from torchrecorder.layout.layered.positions import PlanePoint
 
 SOME = settings(max_examples=60, deadline=None)
 SLACK = 0.05

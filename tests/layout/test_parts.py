@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from torchrecorder.layout.layered import Item, place, plan
+from torchrecorder.layout.layered import Item, constants, place, plan
 from torchrecorder.layout.layered.compaction import Body, Segment, _Compaction, compact
 from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.constants import MIN_MOVE, PAD, SEPARATION, THROUGH_WEIGHT
 from torchrecorder.layout.layered.edge_routing import corners
 from torchrecorder.layout.layered.layering import rows
-from torchrecorder.layout.layered import constants
 from torchrecorder.layout.layered.ordering import (
     NODE_GAP, Grid, _dot_lines, _without_graphviz, columns,
 )

@@ -12,12 +12,7 @@ from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.ports import OUTSIDE, End, scope_nets
 from torchrecorder.layout.layered.positions import HeaderSpace
 from torchrecorder.layout.layered.scope_layout import (
-    BOX_WEIGHT,
-    DUMMY_WEIGHT,
-    END_WEIGHT,
-    LAYERS_PER_BOX,
-    MAX_PASSED,
-    ScopeLayout,
+    BOX_WEIGHT, DUMMY_WEIGHT, END_WEIGHT, LAYERS_PER_BOX, MAX_PASSED, ScopeLayout,
 )
 from torchrecorder.layout.layered.template import Branch, ClosedChild, Template, Trunk
 

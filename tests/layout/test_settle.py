@@ -8,15 +8,12 @@ from typing import Any
 
 import pytest
 
-from torchrecorder.layout.layered.constants import (
-    BEND_WEIGHT,
-    LONG_WEIGHT,
-    MAX_WIDENING,
-    STRAIGHT_WEIGHT,
-)
-from torchrecorder.layout.layered.ports import End
 from torchrecorder.layout.layered.compaction import Body, Segment, compact
+from torchrecorder.layout.layered.constants import (
+    BEND_WEIGHT, LONG_WEIGHT, MAX_WIDENING, STRAIGHT_WEIGHT,
+)
 from torchrecorder.layout.layered.coordinate_assignment import CrossCoordinates
+from torchrecorder.layout.layered.ports import End
 
 WIDTH, OFF = 100.0, 30.0
 

@@ -5,22 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from tests.layout.test_nested import SOME
 from tests.layout.test_columns import _chain, sheet
+from tests.layout.test_nested import SOME
 from torchrecorder.layout.layered import Link, place, plan
 from torchrecorder.layout.layered.compaction import Body, Segment, _Compaction, compact
 from torchrecorder.layout.layered.constants import (
-    BEND_COST,
-    LAYER_GAP,
-    MAX_BEND_EDGES,
-    MAX_WIDENING,
-    MIN_MOVE,
-    PAD,
-    SEPARATION,
-    TRACK_MARGIN,
+    BEND_COST, LAYER_GAP, MAX_BEND_EDGES, MAX_WIDENING, MIN_MOVE, PAD, SEPARATION, TRACK_MARGIN,
     TRACK_PITCH,
 )
 from torchrecorder.layout.layered.edge_routing import edge_routes
@@ -122,7 +114,7 @@ def star(places: list[float], weights: list[int]) -> tuple[list[Body], list[Segm
     [([9, 1, 1], 0), ([1, 9, 1], 1), ([1, 1, 9], 2), ([1, 1, 1], 1),
      ([1] * (MAX_BEND_EDGES + 1), MAX_BEND_EDGES // 2),
      ([1] * 9, 4), ([1, 1, 1, 1, 1, 1, 20], 6)],
-)  # fmt: skip
+)
 def test_a_box_goes_where_its_lines_are_shortest(weights: list[int], wanted: int) -> None:
     """To the heaviest; of equal ones to that in the middle. The others cannot move."""
     apart = 20 + SEPARATION[True, True]

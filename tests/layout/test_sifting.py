@@ -7,14 +7,13 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.layout.test_nested import SOME
 from tests.work import lines_run
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.ordering import NODE_GAP, Grid
 from torchrecorder.layout.layered.nested_order import positions
+from torchrecorder.layout.layered.ordering import NODE_GAP, Grid
 from torchrecorder.layout.layered.port_order import PortGroup
 from torchrecorder.layout.layered.scope_layout import ScopeLayout
 from torchrecorder.layout.layered.sifting import PortOrder, _Sifting, sifted

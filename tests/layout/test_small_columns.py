@@ -34,7 +34,7 @@ from torchrecorder.layout.measure import label_size
 def test_a_line_that_is_read_straight_below_turns_off_there() -> None:
     """Not before the row that reads it, whether or not it turns to the box."""
     frames = tuple(Frame(0.0, ROW * row + HIGH, wide, HIGH)
-                   for row, wide in enumerate([80.0, 40.0, 80.0, 40.0]))  # fmt: skip
+                   for row, wide in enumerate([80.0, 40.0, 80.0, 40.0]))
     down = ((60.0, 40.0), (60.0, 100.0))
     away = ((60.0, 40.0), (60.0, 90.0), (90.0, 90.0), (90.0, 136.0), (30.0, 136.0), (30.0, 140.0))
     paths = BranchPath(0, 0, down), BranchPath(0, 1, away)
@@ -140,7 +140,7 @@ def test_a_line_from_the_left_enters_a_circle_at_its_left(far: float) -> None:
 def test_the_innermost_level_of_a_u_is_above_its_bottom(leaves: float, is_u: bool) -> None:
     """Something lies below it."""
     lines = [CutEdge(0, 0, 0, 9, 20.0, 180.0), CutEdge(1, 1, 1, 8, leaves, 160.0),
-             CutEdge(2, 2, 4, 5, 100.0, 100.0)]  # fmt: skip
+             CutEdge(2, 2, 4, 5, 100.0, 100.0)]
     depends: Any = SimpleNamespace(
         encloses=lambda outer, inner: True, reaches=lambda one, other: True, inputs=()
     )
@@ -150,7 +150,7 @@ def test_the_innermost_level_of_a_u_is_above_its_bottom(leaves: float, is_u: boo
 def test_only_lines_into_a_box_tell_from_which_side_a_level_comes() -> None:
     """Others may end further right."""
     lines = [((60.0, 40.0), (35.0, 180.0)), ((60.0, 80.0), (35.0, 140.0)),
-             ((39.0, 40.0), (39.0, 60.0))]  # fmt: skip
+             ((39.0, 40.0), (39.0, 60.0))]
     skips = (OVER._replace(path=6, trunk=6),), (UNDER._replace(path=7, trunk=7),)
     scope = chain(lines=lines, opened=[3, 4])
     ways = [path.points[-1][0] + 60.0 for path in scope.paths[:2]]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from math import inf
 from collections.abc import Collection
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,21 +20,13 @@ from torchrecorder.layout.engine import Job
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.compaction import Segment, _Compaction, compact
 from torchrecorder.layout.layered.constants import (
-    CORNER_RADIUS,
-    MAX_PORT_OFFSET,
-    SEPARATION,
-    TRACK_PITCH,
+    CORNER_RADIUS, MAX_PORT_OFFSET, SEPARATION, TRACK_PITCH,
 )
 from torchrecorder.layout.layered.coordinate_assignment import CrossCoordinates
 from torchrecorder.layout.layered.edge_routing import Trunks, rounded
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
 from torchrecorder.layout.layered.place import (
-    LENGTH_FACTOR,
-    MAX_TRIES,
-    MAX_WORK,
-    MIN_TRIES,
-    Sheet,
-    _Placing,
+    LENGTH_FACTOR, MAX_TRIES, MAX_WORK, MIN_TRIES, Sheet, _Placing,
 )
 from torchrecorder.layout.layered.ports import OUTSIDE, End, scope_nets
 from torchrecorder.layout.layered.positions import BranchPath, Frame, HeaderSpace, PlacedScope
@@ -78,7 +70,7 @@ def test_what_branches_share_is_tied_once() -> None:
     across: Any = object.__new__(CrossCoordinates)
     across._fixed_to, across.bends = (lambda end, exits: (end.child, 0.0)), {}
     branches = [SimpleNamespace(stems=stems, sink=End(sink, 0))
-                for stems, sink in (([0], 2), ([0, 1], 3))]  # fmt: skip
+                for stems, sink in (([0], 2), ([0, 1], 3))]
     trunk = SimpleNamespace(source=End(1, 0), branches=branches)
     segments = list(across._net_segments(trunk, [4, 5]))
     assert {off for segment in segments for off in (segment.here, segment.there)} == {0.0}
@@ -109,7 +101,7 @@ def test_a_line_leaves_its_box_straight_or_between_its_branches(
     across._fixed = lambda end, exits: None
     across.middle = [0.0, *places]
     branches = [SimpleNamespace(stems=(), sink=SimpleNamespace(child=child))
-                for child in range(1, len(places) + 1)]  # fmt: skip
+                for child in range(1, len(places) + 1)]
     trunk: Any = SimpleNamespace(source=SimpleNamespace(child=0), branches=branches)
     assert across._next(0, trunk) == wanted
     across.stems = [places]
@@ -203,7 +195,7 @@ def test_what_two_boxes_read_is_in_no_order_of_ports() -> None:
 def test_boxes_that_read_something_else_keep_their_places() -> None:
     """They stand below that."""
     nets = [net((OUTSIDE, 0), (0, 0)), net((OUTSIDE, 1), (1, 0)),
-            net((0, 0), (2, 0)), net((1, 0), (2, 1))]  # fmt: skip
+            net((0, 0), (2, 0)), net((1, 0), (2, 1))]
     assert groups(nets) == []
 
 
@@ -214,7 +206,7 @@ def test_scopes_that_differ_do_not_share_a_layout() -> None:
     for high in (20.0, 50.0):
         outer = len(items)
         items += [Item("outer", -1, 60, 30, (50.0, 12.0)),
-                  Item("inner", outer, 60, 30, (50.0, 12.0))]  # fmt: skip
+                  Item("inner", outer, 60, 30, (50.0, 12.0))]
         items += [Item("made", outer + 1, 40, 20) for _ in range(2)]
         items += [Item("read", outer, 40, high) for _ in range(2)]
         links += [Link(outer + 2, outer + 5, "x"), Link(outer + 3, outer + 4, "y")]
@@ -253,7 +245,7 @@ def test_what_comes_in_for_later_columns_keeps_apart() -> None:
 def test_one_more_column_has_to_save_something() -> None:
     """Compared with one less, not with a single one."""
     frames = (Frame(0.0, 0.0, 40.0, 100.0), Frame(0.0, 110.0, 40.0, 100.0),
-              Frame(0.0, 220.0, 40.0, 5.0))  # fmt: skip
+              Frame(0.0, 220.0, 40.0, 5.0))
     scope = PlacedScope(60.0, 225.0, (), (), frames, (), {})
     assert wrapped(scope, 2, HeaderSpace()) is not None
     assert wrapped(scope, 3, HeaderSpace()) is None

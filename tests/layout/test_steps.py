@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered.constants import (
-    MAX_BEND_EDGES,
-    MAX_WIDENING,
-    SEPARATION,
-)
+from torchrecorder.layout.layered.compaction import Body, Segment, _Compaction, compact
+from torchrecorder.layout.layered.constants import MAX_BEND_EDGES, MAX_WIDENING, SEPARATION
 from torchrecorder.layout.layered.lanes import lanes
 from torchrecorder.layout.layered.port_order import PortGroup, in_order, port_groups
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Net
-from torchrecorder.layout.layered.compaction import Body, Segment, _Compaction, compact
 
 SOME = settings(max_examples=200, deadline=None)
 
@@ -90,7 +85,7 @@ def test_lines_to_loose_boxes_are_loose() -> None:
 def test_ports_of_a_scope_with_one_line_are_loose() -> None:
     """Those that lead to one module, and those that come from one."""
     nets = [net((OUTSIDE, 2), (0, 1)), net((OUTSIDE, 0), (0, 0)), net((0, 0), (1, 0)),
-            net((1, 1), (OUTSIDE, 0)), net((1, 0), (OUTSIDE, 2))]  # fmt: skip
+            net((1, 1), (OUTSIDE, 0)), net((1, 0), (OUTSIDE, 2))]
     first, last = groups(nets)
     assert (first.child, first.exits, first.ends) == (0, False, ((1, (12,)), (0, (10,))))
     assert (last.child, last.exits, last.ends) == (1, True, ((1, (20,)), (0, (22,))))

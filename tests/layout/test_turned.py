@@ -10,11 +10,11 @@ import torchrecorder
 from torchrecorder.export.nested import Placed, header_size
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import PAD, SEPARATION
+from torchrecorder.layout.layered.frames_along import FramesAlong
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.positions import BranchPath, Frame, PlacedScope
 from torchrecorder.layout.layered.template import Branch, ClosedChild, Template, Trunk
 from torchrecorder.layout.layered.turned import reader_above, risen
-from torchrecorder.layout.layered.frames_along import FramesAlong
 from torchrecorder.style.draw import draw
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -27,7 +27,7 @@ TEMPLATE = Template(
         ClosedChild(0, 2, 40, 30, 2),
     ),
     3, (), (), (READ,), 0,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("leaves", [20.0, 60.0, 200.0])

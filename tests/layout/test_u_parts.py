@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
 from torchrecorder.layout.layered.cuts import crossings
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.positions import (
-    BranchPath,
-    Frame,
-    HeaderSpace,
-    PlacedScope,
-    PlanePoint,
+    BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
 )
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
 from torchrecorder.layout.layered.u_shape import (
-    MIN_SIDE_DISTANCE,
-    SIDE_MARGIN,
-    comes_from_right,
-    u_shape,
+    MIN_SIDE_DISTANCE, SIDE_MARGIN, comes_from_right, u_shape,
 )
 
 OUTER, INNER, BOTTOM, UP, LAST = range(5)

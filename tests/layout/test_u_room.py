@@ -5,18 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from tests.layout.test_u_shape import Net, u_net
 from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan
 from torchrecorder.layout.layered.constants import (
-    BORDER_MARGIN,
-    HEADER_GAP,
-    LAYER_GAP,
-    PAD,
-    TRACK_MARGIN,
-    TRACK_PITCH,
+    BORDER_MARGIN, HEADER_GAP, LAYER_GAP, PAD, TRACK_MARGIN, TRACK_PITCH,
 )
 from torchrecorder.layout.layered.edge_routing import edge_routes
 from torchrecorder.layout.layered.u_shape import CORNER_MARGIN, MIN_SIDE_DISTANCE, SIDE_MARGIN

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import torchrecorder
-
 from tests.figures import linear, network, regions
 from tests.page.browser import Visit, Visiting
 from tests.page.test_data import Page, data_of

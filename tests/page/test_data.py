@@ -20,8 +20,8 @@ from torchrecorder.comparison.overlay import overlay
 from torchrecorder.events import Statistics
 from torchrecorder.export.html import embedded
 from torchrecorder.export.page_data.data import page_data
-from torchrecorder.recording import Recording
 from torchrecorder.layout.layered import Item, Link, place, plan
+from torchrecorder.recording import Recording
 from torchrecorder.style.diff_colors import DiffColors
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import DARK, PRINT

@@ -50,7 +50,7 @@ def test_of_a_module() -> None:
         ("class", "nets.Linear"), ("settings", "in_features=4, out_features=4, bias=False"),
         ("mode", "training"), ("in", TENSOR), ("out", TENSOR + ", requires grad"),
         ("parameter weight", WEIGHT),
-    ]  # fmt: skip
+    ]
 
 
 def test_of_a_module_that_is_called_twice() -> None:
@@ -64,7 +64,7 @@ def test_of_a_module_that_is_called_twice() -> None:
     recording = run.recording()
     assert rows(recording, "s2")[:3] == [
         ("class", "nets.ReLU"), ("mode", "evaluation"), ("call", "2 of 2"),
-    ]  # fmt: skip
+    ]
     assert not any(title == "call" for title, _ in rows(recording, "s0"))
 
 
@@ -89,11 +89,11 @@ def test_of_an_op() -> None:
         ("function", "torch.norm"), *arguments, ("in input", TENSOR),
         ("in", "[4] float32 on cpu, buffer"),
         ("out", "2×4 float32 on cpu, requires grad, written in place"), ("autograd", "A, B"),
-    ]  # fmt: skip
+    ]
     bare = changed(recording, "ops", "o0", qualname="", kind=OpKind.HIDDEN, inputs=(), outputs=())
     assert rows(bare, "o0")[:2] == [
         ("function", "norm"), ("seen by", "autograd, or the edge of a scope, only"),
-    ]  # fmt: skip
+    ]
 
 
 def test_of_a_backward_pass() -> None:
@@ -117,7 +117,7 @@ def test_of_tensors() -> None:
     recording = network()
     assert rows(recording, "v1") == [
         ("tensor", WEIGHT), ("name", "body.0.weight"), ("trained", "yes"),
-    ]  # fmt: skip
+    ]
     assert rows(recording, "v0") == [("tensor", TENSOR), ("name", "x")]
     assert rows(recording, "out:0") == [("out", TENSOR + ", requires grad")]
     tied = changed(recording, "values", "v1", names=("a", "b"), kind="DTensor")
@@ -199,7 +199,7 @@ def test_of_what_failed(backward: bool) -> None:
     assert facts(failed).run() == (
         ("PyTorch", "2.13.0"), ("grad mode", "grad"), ("note", "a note"),
         ("failed", "ValueError at net.py:7: no"), ("lost", "3 facts could not be recorded"),
-    )  # fmt: skip
+    )
     assert facts(network()).run() == (("PyTorch", "2.13.0"), ("grad mode", "grad"))
     caught = changed(network(), "ops", "o0", failed=True)
     assert rows(caught, "o0")[-1] == ("failed", "yes")
@@ -220,7 +220,7 @@ def test_of_compiled_graphs() -> None:
         ("compiled", "graph 1 of 2, 9 calls, 2 of them no op (NumPy), 1 of them no op (no line), "
          "5 guards, ran 2 times, compiled again, net.py:7 in forward"),
         ("compiled", "graph 2 of 2, 1 call"),
-    )  # fmt: skip
+    )
     recording = compiled(o0=1, o1=0)
     assert rows(recording, "o0")[0] == ("compiled", "graph 1 of 2")
     assert rows(recording, "o1")[0] == ("compiled", "no, runs in Python")
@@ -236,11 +236,11 @@ def test_of_kernels_and_breaks() -> None:
     recording = replace(network(), fused_kernels=kernels, graph_breaks=(stop,))
     assert rows(recording, "o0")[:2] == [
         ("kernel", "1: triton_add, fused with relu, code in a.py"), ("kernel", "2: extern"),
-    ]  # fmt: skip
+    ]
     assert rows(recording, "o1")[1:5] == [
         ("graph break", "print at net.py:7 in forward"), ("graph break", "why"),
         ("graph break", "do"), ("graph break", "or"),
-    ]  # fmt: skip
+    ]
     nowhere = replace(recording, graph_breaks=(stop._replace(source=None, link="https://x"),))
     told: Any = [text for title, text in rows(nowhere, "o1") if title == "graph break"]
     assert told == ["print", "why", "do", "or", "https://x"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from tests.page.test_data import data_of
 from tests.figures import linear
+from tests.page.test_data import data_of
 from tests.views.test_fold import stack
 from torchrecorder.export.html import ESCAPES, embedded, page, policy
 from torchrecorder.export.page_data.data import page_data

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import torchrecorder
-
 from tests.figures import network
 from tests.page.browser import Visit, Visiting
 from tests.views.test_fold import stack

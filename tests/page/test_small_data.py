@@ -13,8 +13,7 @@ from tests.page.test_data import Page, data_of
 from tests.page.test_equal import tree_of
 from torchrecorder.events import GRADIENT_MESSAGE, ModuleId, ScopeKind, Slot, ValueId
 from torchrecorder.export.html import embedded
-from torchrecorder.export.page_data.box_appearance import TreeAppearance
-from torchrecorder.export.page_data.box_appearance import hidden_updates
+from torchrecorder.export.page_data.box_appearance import TreeAppearance, hidden_updates
 from torchrecorder.export.page_data.columns import Columns
 from torchrecorder.export.page_data.equal import representatives
 from torchrecorder.export.page_data.facts import Facts

@@ -24,9 +24,7 @@ def spread(mesh, layers=2, width=16, inner=64):
     """Blocks whose layers are split along ``tp`` and whose weights lie over ``dp``; and inputs."""
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
+        ColwiseParallel, RowwiseParallel, parallelize_module,
     )
 
     model = nn.Sequential(*(Block(width, inner) for _ in range(layers)))

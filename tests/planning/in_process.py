@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from torchrecorder.capture.planned import recorded
-from torchrecorder.planning.translate import MeshLayout
 from torchrecorder.planning.plan import _RankSampling
+from torchrecorder.planning.translate import MeshLayout
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
 from torchrecorder.ranks.ranks import Ranks

@@ -11,6 +11,9 @@ import pytest
 import torch
 
 import torchrecorder
+from tests.planning import factories
+from tests.planning.in_process import probed, run_all
+from tests.structure import structure
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.capture import planned
@@ -23,10 +26,6 @@ from torchrecorder.graph.saved_files import dumps
 from torchrecorder.planning.translate import MeshLayout
 from torchrecorder.planning.workers import PlanJob, Workers
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
-
-from tests.structure import structure
-from tests.planning import factories
-from tests.planning.in_process import probed, run_all
 
 LAYERS = 3
 

@@ -40,7 +40,7 @@ def of_rank(rank: int, groups: tuple[RankGroup, ...], *sent: tuple[str, int, int
     columns = CommunicationColumns(
         kinds, tuple(each.name for each in groups), array("i", [place for _, place, _ in sent]),
         array("i", range(len(sent))), array("i", [peer for _, _, peer in sent]), times, times,
-    )  # fmt: skip
+    )
     found = digest(network(), Rank(rank, 4, "", groups, (MESH, Mesh(("pp",), (2,), (1,)))))
     return found._replace(sent=columns)
 

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
-
 from tests.zoo.case import net
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch.autograd.function import once_differentiable
 from torch import nn
+from torch.autograd.function import once_differentiable
 
 import torchrecorder as tr
 from torchrecorder.graph.nodes import Op

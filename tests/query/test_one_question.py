@@ -185,7 +185,7 @@ def test_a_weight_that_is_read_aside() -> None:
     assert ends == (
         "not in the loss", "no tensor computed from it reaches the loss: nothing reads the result "
         "of sum() in Net at /home/me/net.py:13", ["sum"],
-    )  # fmt: skip
+    )
     given = why(lossy(lambda run, weight, h: (h, run.op("mul", weight))))
     assert given[:2] == (
         "not in the loss", "no tensor computed from it reaches the loss, only output 1"
@@ -342,7 +342,7 @@ def test_the_shortest_path_comes_first() -> None:
     through = recording.paths("x", "end").through
     assert {recording.ops[node].name for node in through if node in recording.ops} == {
         "a", "b", "c", "join", "end",
-    }  # fmt: skip
+    }
 
 
 def test_no_path_and_one() -> None:

@@ -9,7 +9,6 @@ from torch import nn
 
 import torchrecorder as tr
 
-
 ZEROS = "; its result is only zeros, too"
 
 

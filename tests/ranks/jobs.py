@@ -16,13 +16,12 @@ import torch.distributed as dist
 from torch import nn
 
 import torchrecorder
+from tests.capture.processes import collectives
+from tests.ranks.models import MODELS, blocks, inputs
+from tests.structure import structure
 from torchrecorder import Recorder
 from torchrecorder.capture.tape import Tape
 from torchrecorder.graph.consistency import problems
-
-from tests.structure import structure
-from tests.capture.processes import collectives
-from tests.ranks.models import MODELS, blocks, inputs
 
 LIMIT = datetime.timedelta(seconds=60)
 DELAY = 0.5

@@ -7,11 +7,10 @@ from dataclasses import replace
 import torch
 import torch.distributed as dist
 
+from tests.capture.processes import process_group
 from torchrecorder import Recorder
 from torchrecorder.events import UNFINISHED
 from torchrecorder.graph.failure import Failure
-
-from tests.capture.processes import process_group
 
 X = torch.ones(3, 4)
 

@@ -108,11 +108,7 @@ def checkpointing(rank, world):
 def _split(model, over, sequence=False):
     from torch.distributed.tensor import Shard
     from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        PrepareModuleInput,
-        PrepareModuleOutput,
-        RowwiseParallel,
-        SequenceParallel,
+        ColwiseParallel, PrepareModuleInput, PrepareModuleOutput, RowwiseParallel, SequenceParallel,
         parallelize_module,
     )
 

@@ -19,8 +19,8 @@ from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.join import join
-from torchrecorder.ranks.text import group_text, ranks_text
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
+from torchrecorder.ranks.text import group_text, ranks_text
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -127,7 +127,7 @@ def test_messages_are_distinguished_by_tag_and_group() -> None:
     assert not told
     assert {(one.bytes, one.order, one.group.name) for one in found} == {
         (1, 0, "all"), (2, 0, "all"), (4, 0, "pair"), (3, 1, "all"),
-    }  # fmt: skip
+    }
     assert repr(next(one for one in found if one.bytes == 4)) == (
         "<send no. 1 of group pp (ranks 0–1): 4 B, ranks 0–1>"
     )
@@ -309,14 +309,14 @@ def test_what_belongs_to_removed_ops_goes() -> None:
         statistics=tuple(blank(Statistics, node="g0", run=number) for number in (0, 1)),
         communications=(sent(op=wait.id, scope=region), sent(op=linear.id, scope=linear.scope)),
         measured=MappingProxyType({"n": MappingProxyType({wait.id: 1, linear.id: 2, region: 3})}),
-    ))  # fmt: skip
+    ))
     assert [grad.owner for grad in found.grad_nodes.values()] == [None, linear.id]
     assert [run.op for run in found.backward_runs] == [linear.id]
     assert [run.grad for run in found.grad_runs] == ["g1"]
     assert [one.run for one in found.statistics] == [1]
     assert [(one.op, one.scope) for one in found.communications] == [
         (None, linear.scope), (linear.id, linear.scope),
-    ]  # fmt: skip
+    ]
     assert found.measured == {"n": {linear.id: 2}}
 
 
@@ -371,7 +371,7 @@ def test_messages_connect_the_ranks() -> None:
     whole = torchrecorder.merge([
         ran(0, sent("send", 32, tag=0, peer=1, op="o0", scope="s0"), whole=sender),
         ran(1, sent("recv", 0, received=32, tag=0, peer=0, op="o1", scope="s0"), whole=receiver),
-    ]).whole  # fmt: skip
+    ]).whole
     assert not [*problems(whole)]
     names = [op.name for op in whole.ops.values()]
     assert "empty" not in names and {"send", "recv", "relu"} <= {*names}

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 import torchrecorder
+from tests.ranks.made import recorded, timed
 from torchrecorder.errors import InvalidRecording, TorchRecorderError
 from torchrecorder.graph.codec import encode
 from torchrecorder.graph.saved_files import loads
@@ -19,8 +20,6 @@ from torchrecorder.ranks import digest_codec
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.digest_codec import DigestReader
 from torchrecorder.recording import LIMIT
-
-from tests.ranks.made import recorded, timed
 
 
 class Reduced(nn.Module):

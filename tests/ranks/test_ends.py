@@ -46,7 +46,7 @@ def _reduced_and_received(rank):
     (_received_in_a_circle, "ranks 0 → 1 → 2 → 0"),
     (_reduced_with_each_other, "ranks 0 → 1 → 0"),
     (_reduced_and_received, "ranks 0 → 1 → 0"),
-])  # fmt: skip
+])
 def test_ranks_that_wait_for_each_other(run, circle):
     """One line names the shortest circle, if each of its ranks was certainly waiting."""
     found = recorded(run, world=3)

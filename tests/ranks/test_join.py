@@ -11,12 +11,11 @@ import torch
 import torch.distributed as dist
 
 import torchrecorder
+from tests.capture.processes import process_group
+from tests.ranks.made import X, recorded, reduced_twice, timed, unfinished
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.graph.failure import Failure
-
-from tests.capture.processes import process_group
-from tests.ranks.made import X, recorded, reduced_twice, timed, unfinished
 
 
 def test_each_collective_is_one_of_all_its_members():

@@ -11,15 +11,14 @@ import torch.distributed as dist
 from torch import nn
 
 import torchrecorder
+from tests.capture.processes import process_group, sharded, step, tensor_parallel
+from tests.ranks.made import recorded, timed
 from torchrecorder import Recorder
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.graph.consistency import problems
 from torchrecorder.style.communications import CommunicationCaptions
-
-from tests.capture.processes import process_group, sharded, step, tensor_parallel
-from tests.ranks.made import recorded, timed
 
 X = torch.ones(3, 4)
 
@@ -125,7 +124,7 @@ def test_what_is_sent_counts_in_its_pass():
         sum(max(told.given, told.received) for told in recording.communications
             if told.backward is backward)
         for backward in (False, True)
-    ]  # fmt: skip
+    ]
     numbers = recording.annotations["communication_bytes"]
     text = numbers.text(ScopeMembers(recording).of_scope(recording.roots[0]))
     assert text == "{} forward, {} backward".format(*map(of_bytes, sums))

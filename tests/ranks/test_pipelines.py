@@ -8,14 +8,13 @@ import torch.distributed as dist
 from torch import nn
 
 import torchrecorder
+from tests.callers import called
+from tests.ranks.made import recorded
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.export.page_data.data import page_data
 from torchrecorder.graph.consistency import problems
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
-
-from tests.callers import called
-from tests.ranks.made import recorded
 
 pytestmark = pytest.mark.skipif(
     not COLLECTIVE_CALLS.present, reason="messages are no operations in this PyTorch"

@@ -9,11 +9,10 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.capture.processes import process_group
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
-
-from tests.capture.processes import process_group
 
 fully_shard = pytest.importorskip("torch.distributed.fsdp").__dict__.get("fully_shard")
 

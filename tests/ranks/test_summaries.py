@@ -39,7 +39,7 @@ def test_lanes_show_who_was_slowest() -> None:
     assert dict(zip(header, lane)) == {
         "Lane": lane[0], "Ranks": "2", "Params size": "128 B", "Communicated": "8 B",
         "Slowest": "2.50 s, rank 1",
-    }  # fmt: skip
+    }
     untimed = torchrecorder.merge([seconds(ran(0), None), seconds(ran(1), None)]).summary()
     assert "Slowest" not in untimed and "Module" not in untimed
 

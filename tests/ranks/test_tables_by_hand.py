@@ -234,7 +234,7 @@ def test_a_message_of_unknown_size_is_the_first_tensor() -> None:
         run.op("step", run.input("x", (1,)), run.input("y", (2,)))
     both = [ran(rank, sent(name, 99, tag=0, peer=1 - rank, op="o0", scope="s0"),
                 whole=changed(run.recording(), "ops", "o0", name=f"step{rank}"))
-            for rank, name in enumerate(("send", "recv"))]  # fmt: skip
+            for rank, name in enumerate(("send", "recv"))]
     whole = torchrecorder.merge(both).whole
     message = next(op for op in whole.ops.values() if op.name == "step0").outputs[-1]
     assert whole.values[message].shape == (1,)
@@ -248,7 +248,7 @@ def test_a_message_of_no_operation_is_no_line(op: Any) -> None:
         run.op("step", run.input("x", (2,)))
     whole = run.recording()
     both = [ran(rank, sent(name, 8, tag=0, peer=1 - rank, op=op, scope="s0"), whole=whole)
-            for rank, name in enumerate(("send", "recv"))]  # fmt: skip
+            for rank, name in enumerate(("send", "recv"))]
     found = torchrecorder.merge(both)
     lines = [len(each.inputs) + len(each.outputs) for each in found.whole.ops.values()]
     assert not found.problems and not [*problems(found.whole)]
@@ -267,7 +267,7 @@ def test_what_sets_a_pipeline_up_sends_nothing() -> None:
     whole = run.recording()
     setup, module = (each.id for each in list(whole.scopes.values())[1:])
     both = [ran(rank, sent("broadcast", scope=setup), sent(scope=module), whole=whole)
-            for rank in range(2)]  # fmt: skip
+            for rank in range(2)]
     merged = torchrecorder.merge(both)
     assert [one.name for one in merged.recording.communications] == ["all_reduce"]
     assert [one.name for one in merged.whole.communications] == ["broadcast", "all_reduce"]

@@ -59,7 +59,7 @@ def names(recording: Recording) -> list[str]:
         (Focus("middle"), "no module is called 'middle'; did you mean 'left'"),
         (Focus(since="lefd"), "no tensor or module is called 'lefd'; did you mean 'left'"),
     ],
-)  # fmt: skip
+)
 def test_nothing_is_left(focus: Focus, said: str) -> None:
     """The message says of what, and whether the other way round there were something."""
     with pytest.raises(InvalidArgument) as raised:
@@ -143,7 +143,7 @@ def test_what_belongs_to_ops_goes_with_them() -> None:
     assert [(one.scope, one.op) for one in part.communications] == [("s1", "o1"), ("s0", None)]
     assert [(one.scope, one.op) for one in part.graph_breaks] == [
         ("s1", "o1"), ("s3", "o3"), ("s0", None),
-    ]  # fmt: skip
+    ]
     assert part.fused_kernels[0].ops == ("o1",) and part.shards == whole.shards
     assert part.parameter_parts == whole.parameter_parts[:1]
     assert {grad.name for grad in Focus("head")(whole).grad_nodes.values()} == {"AddBackward0"}
@@ -181,7 +181,7 @@ def call(name: str, ops: Iterable[int] = (), parent: str | None = None, **facts:
     key = name.rpartition(".")[2]
     return blank(FunctionCall, **{
         "id": key, "name": name, "parent": parent, "ops": ran, "scopes": (), **facts,
-    })  # fmt: skip
+    })
 
 
 def grouped(recording: Recording, *calls: Any, wanted: bool | None = True) -> dict[str, int]:
@@ -260,7 +260,7 @@ def test_a_call_in_two_scopes_is_two() -> None:
     found = WithFunctions(True)(replace(run.recording(), function_calls=keyed([helper])))
     assert [(scope.id, scope.path, scope.parent) for scope in found.scopes.values()][1:] == [
         ("s1", "a", "s0"), ("f", "a.f", "s1"), ("s2", "b", "s0"), ("f:2", "b.f", "s2"),
-    ]  # fmt: skip
+    ]
 
 
 def test_the_scope_of_a_function_shows_what_ran_in_it() -> None:

@@ -43,7 +43,7 @@ def test_a_part_that_is_called_more_often_than_its_model() -> None:
     assert call_numbers(1) == [
         ("", ""), ("often", "call 1 of 2"), ("often.0", ""), ("often", "call 2 of 2"),
         ("often.0", ""), ("once", ""),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_model_that_is_called_twice() -> None:
@@ -53,4 +53,4 @@ def test_a_model_that_is_called_twice() -> None:
         ("often.0", ""), ("once", ""),
         ("", "call 2 of 2"), ("often", "call 3 of 4"), ("often.0", ""), ("often", "call 4 of 4"),
         ("often.0", ""), ("once", ""),
-    ]  # fmt: skip
+    ]

@@ -10,9 +10,7 @@ import pytest
 from tests.annotations.test_one_number import measured
 from tests.figures import network
 from tests.graph.test_consistency import blank
-from torchrecorder.events import (
-    COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, SourceLine,
-)
+from torchrecorder.events import COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, SourceLine
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Shape

@@ -10,12 +10,12 @@ import pytest
 from tests.figures import linear
 from torchrecorder.events import OpId, ScopeKind
 from torchrecorder.recording import Recording
-from torchrecorder.style.draw import draw
 from torchrecorder.style.diff_colors import DiffColors
+from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Look
+from torchrecorder.style.merge_captions import together
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES, Theme
-from torchrecorder.style.merge_captions import together
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import Arrow

@@ -185,7 +185,7 @@ def test_the_tooltip_of_a_fold_shows_which_have_the_optional_part() -> None:
     (shape,) = (shape for shape in draw(view).shapes if shape.count > 1)
     assert shape.tooltip.splitlines()[-3:] == [
         "layers.0: nothing special", "layers.1: gate yes", "layers.2: nothing special",
-    ]  # fmt: skip
+    ]
 
 
 def test_a_loop_leads_back_along_one_of_the_values_it_passes_on() -> None:

@@ -74,7 +74,7 @@ def captions(recording: RecordedRun) -> list[tuple[str, ...]]:
         (target, "target"), (look, "look"), (refined, "refined"), (passed_on, "passed_on"),
         (inner, "inner" if QUALIFIED else "wrapper"),
     ],
-)  # fmt: skip
+)
 def test_a_region_that_is_a_call_names_the_function(
     function: Callable[..., Tensor], name: str
 ) -> None:

@@ -11,15 +11,14 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-from torchrecorder.recording import Recording
-from torchrecorder.views.pipeline import ViewOptions, make_view
-
 from tests.agreement import Agreement
 from tests.reach import disagreements, plain_nodes
 from tests.replay import Replay, kept_run
 from tests.structure import structure
 from tests.witness import tensors_of
 from tests.zoo.case import Run
+from torchrecorder.recording import Recording
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 VIEWS = (ViewOptions(), ViewOptions(depth="ops"))
 BACKWARD = (*VIEWS, ViewOptions(view="backward"))

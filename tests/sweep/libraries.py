@@ -211,7 +211,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "in_dim": 8, "out_dim": 8, "embedding_dim": 8, "edge_dim": 4, "num_layers": 2, "heads": 2,
     "K": 2, "dim": 3, "kernel_size": 2, "num_relations": 3, "num_nodes": NODES, "num_bases": 2,
     "walk_length": 4, "context_size": 2, "num_timesteps": 2, "ratio": 0.5, "k": 3, "alpha": 0.1,
-}  # fmt: skip
+}
 """Arguments of layers by name."""
 
 
@@ -238,7 +238,7 @@ def _geometric(cls: type[nn.Module]) -> Run:
         "edge_attr": torch.rand(EDGES, 4), "edge_weight": torch.rand(EDGES),
         "edge_type": torch.randint(0, 3, (EDGES,)), "index": torch.arange(NODES) // 4,
         "batch": torch.zeros(NODES, dtype=torch.long), "pseudo": torch.rand(EDGES, 3),
-    }  # fmt: skip
+    }
     wanted = {*_required(made.forward), "x", "edge_index", "pos", "index", "edge_type"}
     takes = inspect.signature(made.forward).parameters
     return Run(made, (), {name: graph[name] for name in takes if name in wanted})

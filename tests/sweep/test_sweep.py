@@ -10,9 +10,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-
-from tests.sweep import __main__ as program
-from tests.sweep import facts
+from tests.sweep import __main__ as program, facts
 from tests.zoo.case import Run
 
 

@@ -44,10 +44,10 @@ def test_slices_of_the_cpu_alone(tmp_path: Path) -> None:
     found = read(
         tmp_path, ran("a", 5, 3), ran("b", 6, None),
         ran("c", 7, cat="python_function"), {"ph": "B", "cat": "cpu_op", "name": "d", "ts": 0},
-    )  # fmt: skip
+    )
     assert [(each.name, each.begin, each.end) for each in found] == [
         ("a", 5.0, 8.0), ("b", 6.0, 6.0)
-    ]  # fmt: skip
+    ]
 
 
 def test_kernels_have_the_call_that_launched_them(tmp_path: Path) -> None:
@@ -77,10 +77,10 @@ def test_memory_belongs_to_the_innermost_slice_at_that_time(tmp_path: Path) -> N
         ran("other", 0, 100, tid=2),
         allocated(12, 100), allocated(20, -30), allocated(21, 7), allocated(50, -8),
         allocated(55, 1), allocated(60, 5), allocated(61, 5, tid=3), allocated(5, 3, tid=2),
-    )  # fmt: skip
+    )
     assert {each.name: (each.allocated, each.freed) for each in found} == {
         "inner": (70.0, 0.0), "outer": (0.0, 1.0), "late": (5.0, 0.0), "other": (3.0, 0.0)
-    }  # fmt: skip
+    }
 
 
 def test_what_ends_together_is_inside(tmp_path: Path) -> None:
@@ -89,10 +89,10 @@ def test_what_ends_together_is_inside(tmp_path: Path) -> None:
     found = read(
         tmp_path, ran("outer", 0, 0.8), ran("inner", 0.7, 0.1), ran("behind", 0.8, 0.1),
         allocated(0.8, 4, tid=2), ran("alone", 0.7, 0.1, tid=2),
-    )  # fmt: skip
+    )
     assert {each.name: each.end for each in found} == {
         "outer": 0.8, "inner": 0.8, "behind": 0.9, "alone": 0.8
-    }  # fmt: skip
+    }
     assert [each.name for each in found if each.allocated] == ["alone"]
 
 
@@ -128,10 +128,10 @@ def test_calls_follow_each_other() -> None:
     less than that, and what has no time takes none."""
     assert laid(timed(Net=9.0, sin=2.0, cos=1.0, backward=4.0)) == {
         "Net": (0.0, 9.0), "sin": (2.0, 2.0), "cos": (6.0, 1.0), "backward": (9.0, 4.0)
-    }  # fmt: skip
+    }
     assert laid(timed(Net=1.0, sin=2.0)) == {
         "Net": (0.0, 2.0), "sin": (0.0, 2.0), "cos": (2.0, 0.0), "backward": (2.0, 0.0)
-    }  # fmt: skip
+    }
 
 
 def test_grad_nodes_run_from_their_call_on() -> None:
@@ -147,7 +147,7 @@ def test_grad_nodes_run_from_their_call_on() -> None:
     assert [(each["name"], each["ts"] / 1e6, each["dur"] / 1e6) for each in entries] == [
         ("CosBackward0", 3.0, 2.0), ("SinBackward0", 5.0, 0.0),
         ("SinBackward0", 0.0, 1.0), ("CosBackward0", 1.0, 0.5),
-    ]  # fmt: skip
+    ]
     named = [event["args"]["name"] for event in events(found) if event["name"] == "thread_name"]
     assert named == ["calls", "grad nodes"]
 

@@ -9,13 +9,12 @@ import torch
 from torch import nn
 
 import torchrecorder
-
 from tests.stepped import doubled, stepped
 from torchrecorder.errors import InvalidArgument, NothingFound
 from torchrecorder.export.page_data.data import page_data
+from torchrecorder.style.color import scale
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
-from torchrecorder.style.color import scale
 from torchrecorder.style.themes import LIGHT, THEMES
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.collapse import Collapse
@@ -369,7 +368,7 @@ def test_calls_of_a_module_are_connected_as_in_the_graph_of_autograd(chained, de
 def test_independent_calls_of_a_module_fold_side_by_side():
     """Nothing is passed from one to the next."""
     recording = torchrecorder.record(Shared(False), (torch.rand(2, 4), torch.rand(2, 4)),
-                                     backward=True)  # fmt: skip
+                                     backward=True)
     view = make_view(recording, ViewOptions(view="backward", depth=1))
     (call,) = [box for box in view.boxes.values() if box.kind is BoxKind.MODULE]
     assert call.count == 2 and call.carried == ()

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import torchrecorder
 from tests.figures import arrows, boxes, linear, view_of
@@ -83,7 +82,7 @@ def test_two_sorts_in_turn() -> None:
     assert boxes(view) == ["x", "stem", "layers.0", "layers.1", "out:0"]
     assert arrows(view) == [
         "x -> stem", "stem -> layers.0", "layers.0 -> layers.1", "layers.1 -> out:0",
-    ]  # fmt: skip
+    ]
     assert draw(view).groups[1].label[0].text == "layers.0 … layers.11  ×6"
 
 
@@ -124,7 +123,7 @@ def test_loop_of_ops() -> None:
     assert boxes(view) == ["x", "h", "getitem", "add", "tanh", "out:0"]
     assert arrows(view) == [
         "x -> getitem", "getitem -> add", "h -> add", "add -> tanh", "tanh -> out:0",
-    ]  # fmt: skip
+    ]
     figure = draw(view)
     assert figure.groups[1].label[0].text == "loop  ×50"
     assert [text.text for text in figure.shapes[2].label] == ["getitem", "(:, 0 … 49)"]

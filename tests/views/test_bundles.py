@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import torchrecorder
 from tests.test_properties import RUNS

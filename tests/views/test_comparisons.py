@@ -10,8 +10,8 @@ import torchrecorder
 from torchrecorder.events import OpId
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.quiet_ops import comparisons, made_for_conditions
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.quiet_ops import comparisons, made_for_conditions
 
 
 def drawn(recording: Recording, queries: bool = False) -> set[str]:
@@ -48,7 +48,7 @@ def test_a_chain_of_comparisons() -> None:
         (lambda x: bool(torch.isnan(x).logical_not_().all()) and x, {"isnan", "logical_not_"}),
         (lambda x: bool(x.max() > 0) and x, {"max"}),
     ],
-)  # fmt: skip
+)
 def test_what_stays(function: object, kept: set[str]) -> None:
     """What is computed, is a result, or writes."""
     assert drawn(torchrecorder.record(function, torch.ones(3))) == kept

@@ -13,8 +13,8 @@ from torchrecorder.events import OpId
 from torchrecorder.recording import Recording
 from torchrecorder.style.unread import unread
 from torchrecorder.testing import Builder
-from torchrecorder.views.quiet_ops import copies
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.quiet_ops import copies
 from torchrecorder.views.view import BoxKind
 
 

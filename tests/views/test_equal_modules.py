@@ -13,8 +13,8 @@ from tests.figures import view_of
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.fold.blocks import FoldItem, unit_of
 from torchrecorder.views.fold.block_clusters import with_block_clusters
+from torchrecorder.views.fold.blocks import FoldItem, unit_of
 from torchrecorder.views.view import BoxKind, View
 
 

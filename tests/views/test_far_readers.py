@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 import torchrecorder
-
 from tests.views.loops import loops, view_of
 
 LAYERS = nn.ModuleList([nn.Linear(3, 3) for _ in range(8)])

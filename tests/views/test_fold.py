@@ -10,8 +10,8 @@ import pytest
 
 from tests.figures import arrows, boxes, clusters, linear, view_of
 from torchrecorder.events import OpKind
-from torchrecorder.recording import Recording
 from torchrecorder.graph.structural_hash import structures
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
 from torchrecorder.views.fold.siblings import SiblingRows

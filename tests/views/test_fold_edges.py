@@ -135,7 +135,7 @@ def test_a_former_value_is_what_another_box_made() -> None:
         run.op("add", first, ValueId(f"v{int(first[1:]) + 1}"))
     assert arrows(view_of(run.recording(), depth=2)) == [
         "x -> split", "split -> add", "split -> add", "add -> out:0",
-    ]  # fmt: skip
+    ]
 
 
 def rounds(times: int, steps: int) -> Recording:
@@ -241,7 +241,7 @@ def test_views_and_their_steps_do_not_change() -> None:
     parts = [
         view, view.unfolded(), *view.boxes.values(), *view.clusters.values(), *view.arrows,
         *filter(is_dataclass, plan(recording, options)), options,
-    ]  # fmt: skip
+    ]
     for part in parts:
         for name in getattr(part, "__struct_fields__", ()) or [item.name for item in fields(part)]:
             with pytest.raises(AttributeError):

@@ -13,8 +13,7 @@ from tests.figures import arrows, boxes, clusters, linear, view_of
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.dot import output_labels
 from torchrecorder.export.page_data.data import page_data
-from torchrecorder.recording import Recording
-from torchrecorder.recording import load
+from torchrecorder.recording import Recording, load
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder

@@ -15,8 +15,8 @@ from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.fold.fold import repeats
 from torchrecorder.views.fold.siblings import SiblingRows
-from torchrecorder.views.pipeline import ViewOptions, plan
 from torchrecorder.views.full_view import full_view
+from torchrecorder.views.pipeline import ViewOptions, plan
 
 
 def steps(

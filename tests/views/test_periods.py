@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from torchrecorder.views.fold.periods import MAX_PERIOD, Repetition, runs
 

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from tests.views.loops import loops, made, name_of, texts, view_of
-from tests.views.loops import recorded as of_loops
+from tests.views.loops import loops, made, name_of, recorded as of_loops, texts, view_of
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style

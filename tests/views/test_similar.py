@@ -8,26 +8,25 @@ from typing import Any
 import networkx as nx
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import nn
 
 from tests.figures import arrows, boxes, clusters, linear
 from tests.test_properties import RUNS, graph_of, ops_in
 from torchrecorder.capture.record import record
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.align import aligned
 from torchrecorder.events import OpId
 from torchrecorder.export.page_data.data import page_data
+from torchrecorder.graph.align import aligned
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.fold.fold import Fold, repeats
+from torchrecorder.views.full_view import full_view
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
-from torchrecorder.views.full_view import full_view
 
 
 def conv(run: Builder, name: str, x: str, source: int, target: int, size: int) -> Any:

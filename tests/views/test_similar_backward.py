@@ -19,7 +19,7 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 def test_similar_blocks_of_a_backward_pass(width: int) -> None:
     """The pass goes through the last block first: its counterpart comes later in the run."""
     blocks = [nn.Sequential(nn.Linear(4, size), nn.ReLU(), nn.Linear(size, 4))
-              for size in (4, width, 4)]  # fmt: skip
+              for size in (4, width, 4)]
     recording = record(nn.Sequential(*blocks), torch.rand(2, 4), backward=True)
     view = make_view(recording, ViewOptions(view="backward", fold="similar", depth=9))
     view.check()

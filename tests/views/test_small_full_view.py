@@ -27,7 +27,7 @@ def test_operations_that_run_again_have_no_boxes() -> None:
     view = full_view(replace(found, ops=ops))
     assert [found.ops[box].name for box in view.boxes if box in found.ops] == [
         "zeros", "add", "exp"
-    ]  # fmt: skip
+    ]
 
 
 def test_a_constant_is_in_the_mode_that_reads_it() -> None:

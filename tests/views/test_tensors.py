@@ -45,7 +45,7 @@ def test_a_tensor_that_a_module_returns_as_it_is_given_has_one_box() -> None:
     view = view_of(torchrecorder.record(Skips(), torch.ones(2)), depth=1, tensors=True)
     assert arrows(view) == [
         "x -> exp", "same -> add", "add -> out:0", "exp -> inner", "inner -> same",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -9,12 +9,11 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.views.loops import closure_of
 from torchrecorder.events import OpId, ScopeId, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
-
-from tests.views.loops import closure_of
 
 
 def counts(recording: Recording, **options: object) -> list[int]:
@@ -29,7 +28,7 @@ def counts(recording: Recording, **options: object) -> list[int]:
     lambda weights: torch.optim.AdamW(weights, foreach=False),
     lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9),
     lambda weights: torch.optim.SGD(weights, lr=0.1),
-])  # fmt: skip
+])
 def test_steps_of_an_optimizer_that_is_given_the_model_in_a_closure(
     make: Callable[[Iterator[nn.Parameter]], torch.optim.Optimizer]
 ) -> None:
@@ -69,7 +68,7 @@ def test_functions_that_are_given_another_number_in_each_round() -> None:
 
 @pytest.mark.parametrize("rates", [
     (0.5, -0.5, 0.25, -1.5), (0.01, 0.001, 0.0001, 0.00001), (0, 0.5, 0.75, 1), (1e-7, 2, -3e-9, 1),
-])  # fmt: skip
+])
 @pytest.mark.parametrize("functions", [True, False])
 def test_numbers_of_any_sign_and_size(rates: tuple[float, ...], functions: bool) -> None:
     """Advantages are negative in some rounds; rates get too small to be written without exponent,

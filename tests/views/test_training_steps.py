@@ -13,6 +13,7 @@ import torch
 
 import torchrecorder
 from tests.figures import linear
+from tests.views.loops import closure_of, trained
 from torchrecorder.events import TRAINING, OpId, ScopeId, ScopeKind, SourceLine
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.structural_hash import structures
@@ -22,8 +23,6 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.quiet_ops import idle_transfers
 from torchrecorder.views.view import BoxKind
-
-from tests.views.loops import closure_of, trained
 
 
 class Block(torch.nn.Module):

@@ -12,8 +12,8 @@ import torchrecorder
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.unread_arguments import overwritten
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.unread_arguments import overwritten
 from torchrecorder.views.view import BoxKind, View
 
 

@@ -13,9 +13,9 @@ from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
 from torchrecorder.views.auto_depth import max_depth
+from torchrecorder.views.full_view import full_view
 from torchrecorder.views.pipeline import ViewOptions
 from torchrecorder.views.view import BoxKind
-from torchrecorder.views.full_view import full_view
 
 
 def test_depth_0_is_one_box_with_inputs_and_outputs() -> None:

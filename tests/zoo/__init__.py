@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from tests.zoo import (
+    attention, calls, found, found_writes, functions, gradients, hidden, inplace, kinds, passing,
+    regions, scripts, scripts_around, stored, uncommon, values, weights,
+)
 from tests.zoo.case import Case
-from tests.zoo import attention, calls, found, found_writes, functions, gradients, hidden, inplace
-from tests.zoo import kinds, passing, regions, scripts, scripts_around, stored, uncommon
-from tests.zoo import values, weights
 
 CASES: tuple[Case, ...] = tuple(
     each

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-
 from torch._higher_order_ops.map import map as map_rows
 
 from tests.zoo.case import Cases, Run, leaf, net, parameter

@@ -8,8 +8,8 @@ from torchrecorder.annotations.compiled import COMPILATION
 from torchrecorder.annotations.intensity import INTENSITY
 from torchrecorder.annotations.memory import GRADIENT_BYTES, OUTPUT_BYTES, PEAK_BYTES, SAVED_BYTES
 from torchrecorder.annotations.parameters import STORED_NUMBERS
-from torchrecorder.annotations.timing import FLOPS, PROFILE, TIMING
 from torchrecorder.annotations.statistics import STATISTICS
+from torchrecorder.annotations.timing import FLOPS, PROFILE, TIMING
 
 ANNOTATIONS: tuple[Annotation, ...] = (
     *STORED_NUMBERS,

@@ -6,9 +6,7 @@ from torchrecorder.annotations.annotation import Annotation, Ratio
 from torchrecorder.annotations.memory import new_bytes
 from torchrecorder.annotations.statistics import number
 from torchrecorder.events import FLOPS_FORWARD, NO_STORAGE, OpKind, ValueId
-from torchrecorder.graph.memory_access import (
-    LEAVES_UNSET, PART_READ, PART_WRITTEN, contents_read,
-)  # fmt: skip
+from torchrecorder.graph.memory_access import LEAVES_UNSET, PART_READ, PART_WRITTEN, contents_read
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import own_outputs

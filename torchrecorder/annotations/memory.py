@@ -7,8 +7,8 @@ from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.parameter_owners import leaf_gradients, set_gradients
 from torchrecorder.annotations.parameters import stored
 from torchrecorder.events import BYTES_PEAK, BYTES_SAVED, GradId, OpKind, Role, ScopeId
-from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import recomputed
 
 
 def new_bytes(recording: RecordedRun) -> dict[str, float]:

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple, Union, get_args
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
 from torchrecorder.annotations.parameter_owners import ParameterOwners
-from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import LIST, check_one, one_of, whole_number
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId

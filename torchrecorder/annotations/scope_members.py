@@ -9,8 +9,8 @@ from functools import cached_property
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import scopes_inside
 
 
 @dataclass(frozen=True)

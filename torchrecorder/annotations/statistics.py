@@ -9,8 +9,8 @@ from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients
 from torchrecorder.events import GradEdge, GradId, Role, Statistics, ValueId
-from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import recomputed
 
 
 def number(amount: float) -> str:

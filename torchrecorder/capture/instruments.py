@@ -30,7 +30,7 @@ from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import SEES_SAVED_TENSORS
 from torchrecorder.capture.modes.fast_paths import FastPaths
-from torchrecorder.capture.modes.function_mode import OpRecorder, FunctionMode
+from torchrecorder.capture.modes.function_mode import FunctionMode, OpRecorder
 from torchrecorder.capture.modes.higher_order import HigherOrderOps
 from torchrecorder.capture.module_registry import ModuleRegistry
 from torchrecorder.capture.probes.probes import Probes, Started

@@ -15,11 +15,11 @@ from torch.nn import Module, Parameter
 
 from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.live_modules import StandIn, detail_of, plain_detail, stand_in
+from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.module_tree import (
     NamedModule, TensorsByName, is_uninitialized, is_uninitialized_tensor, named_modules,
     parameters_and_buffers,
-)  # fmt: skip
-from torchrecorder.capture.modes.python_functions import positional_parameters
+)
 from torchrecorder.capture.state.restore import random_state_kept
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.argument_objects import ObjectPlaces

@@ -26,7 +26,7 @@ from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
 from torchrecorder.capture.tensors.describe import is_tensor, tensors_in
 from torchrecorder.checks import (
-    FLAG, Check, suggests_names, check_one, inputs_together, warn, whole_number,
+    FLAG, Check, check_one, inputs_together, suggests_names, warn, whole_number,
 )
 from torchrecorder.errors import InvalidArgument, Notice
 from torchrecorder.graph.gc_pause import without_gc

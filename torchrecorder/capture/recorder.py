@@ -24,18 +24,16 @@ from torchrecorder.capture.inputs import SEVERAL, check_model, module_of, name_o
 from torchrecorder.capture.instruments import Instruments, main_instruments
 from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
 from torchrecorder.capture.internals.compiler import tracks_kernels
-from torchrecorder.capture.modes.python_functions import has_own_call, runs_hooks
 from torchrecorder.capture.live_modules import LiveModules
+from torchrecorder.capture.modes.python_functions import has_own_call, runs_hooks
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Probes
 from torchrecorder.capture.probes.profiled import is_done, slices_of
-from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.run_warnings import warn_of_losses, warn_of_others
+from torchrecorder.capture.running_modules import RunningModules
 from torchrecorder.capture.scope import Choice
 from torchrecorder.capture.state.interrupts import interrupts_held
 from torchrecorder.capture.tape import OTHER_TASKS, Tape
-from torchrecorder.checks import (
-    FLAG, TEXT, above_0, check_one, limits_places, suggests_names, warn,
-)  # fmt: skip
+from torchrecorder.checks import FLAG, TEXT, above_0, check_one, limits_places, suggests_names, warn
 from torchrecorder.errors import InvalidArgument, RecorderInUse
 from torchrecorder.events import StillHeld
 from torchrecorder.graph.recording import RunDone, RunFacts

@@ -24,7 +24,7 @@ ORDER = (
     ChangeKind.REPLACED, ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED,
     ChangeKind.MEASURED, ChangeKind.RETIMED, ChangeKind.REWIRED, ChangeKind.RENAMED,
     ChangeKind.RESIZED, ChangeKind.CAST, ChangeKind.FROZEN, ChangeKind.UNFROZEN,
-)  # fmt: skip
+)
 """The order in which kinds of differences are shown."""
 
 MOVED = (*ALONE, ChangeKind.RENAMED)
@@ -33,7 +33,7 @@ MOVED = (*ALONE, ChangeKind.RENAMED)
 MINOR_KINDS = (
     ChangeKind.FROZEN, ChangeKind.UNFROZEN, ChangeKind.RESIZED, ChangeKind.CAST,
     ChangeKind.REWIRED, ChangeKind.RENAMED,
-)  # fmt: skip
+)
 """Kinds of differences in a module that are shown only if there are no others."""
 
 FORMS = (ChangeKind.RESIZED, ChangeKind.CAST)

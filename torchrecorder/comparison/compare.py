@@ -8,16 +8,16 @@ from itertools import zip_longest
 from typing import Any
 
 from torchrecorder.checks import ABOVE_0, Check, check_one, suggests_names
-from torchrecorder.comparison.kinds import LAST, Change, ChangeKind, PlacedChange, alone
 from torchrecorder.comparison.comparison import Comparison
+from torchrecorder.comparison.display_names import DisplayNames, differences, hyperparameters
+from torchrecorder.comparison.edge_match import RETURNS, EdgeMatch, by_name
 from torchrecorder.comparison.functions import changed_arguments, function, replacement
+from torchrecorder.comparison.kinds import LAST, Change, ChangeKind, PlacedChange, alone
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Wanted, factors, places, totals
 from torchrecorder.comparison.rewired import Rewirings
-from torchrecorder.comparison.tensor_changes import TensorChanges
-from torchrecorder.comparison.display_names import DisplayNames, differences, hyperparameters
-from torchrecorder.comparison.edge_match import RETURNS, EdgeMatch, by_name
 from torchrecorder.comparison.step_keys import outermost
+from torchrecorder.comparison.tensor_changes import TensorChanges
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun, check_recording

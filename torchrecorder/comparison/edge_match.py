@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import zip_longest
 
+from torchrecorder.comparison.display_names import DisplayNames
 from torchrecorder.comparison.list_places import SlotPair, uneven_lists
 from torchrecorder.comparison.match import Matching
-from torchrecorder.comparison.display_names import DisplayNames
 from torchrecorder.events import STORED, ScopeId, Slot, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
-
 
 ReturnedPairs = Mapping[tuple[ValueId, ValueId], list[ScopeId]]
 """Pairs of values that scopes return, with the scopes of the second run."""

@@ -8,10 +8,10 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
+from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.marks import GONE, Marks, fold_labels
 from torchrecorder.comparison.match import Matching
-from torchrecorder.comparison.edge_match import EdgeMatch
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import scopes_inside
 
 
 class InnerModules:

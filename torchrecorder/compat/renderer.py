@@ -2,8 +2,8 @@
 
 from typing import NoReturn
 
-from torchrecorder.export.styler import GraphvizStyler
 from torchrecorder.compat import renamed
+from torchrecorder.export.styler import GraphvizStyler
 
 __all__ = ["GraphvizStyler"]
 

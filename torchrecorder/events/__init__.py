@@ -16,14 +16,14 @@ from torchrecorder.events.processes import (
 )
 from torchrecorder.events.run import (
     BYTES_ALLOCATED, BYTES_FREED, BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, FLOPS_BACKWARD,
-    FLOPS_FORWARD, FLOPS_PROFILED, KERNELS, SECONDS_OF_GAPS, SECONDS_OF_KERNELS, SECONDS_ON_CPU,
-    SECONDS_ON_DEVICE, OF_CLASS, Allocation, FunctionCall, GradNodeMade, GradSwitch, Gradient, Lost,
-    Measured, ParameterPart, ScopeLeft, Statistics, StillHeld,
+    FLOPS_FORWARD, FLOPS_PROFILED, KERNELS, OF_CLASS, SECONDS_OF_GAPS, SECONDS_OF_KERNELS,
+    SECONDS_ON_CPU, SECONDS_ON_DEVICE, Allocation, FunctionCall, Gradient, GradNodeMade, GradSwitch,
+    Lost, Measured, ParameterPart, ScopeLeft, Statistics, StillHeld,
 )
 from torchrecorder.events.vocabulary import (
-    CALLED, MODES, OF_WEIGHTS, FUNCTION, GRAD_SUFFIX, HOOK_REGISTRATIONS, NO_STORAGE, STORED, SUM,
+    CALLED, FUNCTION, GRAD_SUFFIX, HOOK_REGISTRATIONS, MODES, NO_STORAGE, OF_WEIGHTS, STORED, SUM,
     TRAINING, TRANSPARENT, UNFINISHED, FunctionId, GradEdge, GradId, ModuleId, NodeId, OpId, OpKind,
-    Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, new_tuple, names_gradient,
+    Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient, new_tuple,
 )
 
 __all__ = [

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from torchrecorder.events.vocabulary import GradId, OpId, ScopeId, ValueId
 
-
 POINT_TO_POINT = ("send", "recv")
 """The names of communications between two processes; the others are of a whole group."""
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from torchrecorder.events.vocabulary import (
     FunctionId, GradId, OpId, ScopeId, Slot, SourceLine, ValueId,
-)  # fmt: skip
-
+)
 
 OF_CLASS = ("__call__", "__init__")
 """Functions that run when a class or one of its objects is called."""

@@ -21,10 +21,10 @@ from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import (
     AGAIN, ARROW, SLANT, Bounds, Placed, bounds, legend_boxes, loop_route,
-)  # fmt: skip
+)
 from torchrecorder.export.plain_svg import (
     CORNER, DASHES, FOLD, LIDS, POLYGONS, loop_look, one_color, slanted_inside, text_color,
-)  # fmt: skip
+)
 from torchrecorder.export.shorter_lines import fitted
 from torchrecorder.graph.flat import printable
 from torchrecorder.layout.layered.constants import CORNER_RADIUS

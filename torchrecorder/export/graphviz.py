@@ -14,11 +14,11 @@ from torchrecorder.checks import above_0, one_of, warn
 from torchrecorder.errors import LayoutFailed, Notice
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
+from torchrecorder.export.exporter import timeout_option
 from torchrecorder.export.nested import PAINTER, nested_text, smallest
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.shorter_lines import fitted
 from torchrecorder.export.svg import centered, finished, names_of, on_page, size_of
-from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
 from torchrecorder.layout.fonts import stand_in
 from torchrecorder.option_table import Checked, documented, option

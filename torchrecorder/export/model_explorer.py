@@ -15,8 +15,8 @@ from math import isfinite
 from typing import Any, ClassVar, Union
 
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.annotations.parameters import PARAMETERS
+from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Scope

@@ -7,18 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from torchrecorder.export.dot import TABLE, Pins, corner_label, dot_text, in_order, in_two
-from torchrecorder.export.dot import output_labels
 from torchrecorder.export import legend
+from torchrecorder.export.dot import (
+    TABLE, Pins, corner_label, dot_text, in_order, in_two, output_labels,
+)
 from torchrecorder.export.head_marks import head_marks
 from torchrecorder.export.quoting import quote, verbatim
 from torchrecorder.graph.gc_pause import without_gc
-from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan
-from torchrecorder.layout.layered.place import Sheet
-from torchrecorder.layout.layered.side_entry import side_entries
-from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.layered.edge_routing import Trunks, edge_routes, rounded, toward
+from torchrecorder.layout.layered.place import Sheet
+from torchrecorder.layout.layered.positions import PlanePoint
+from torchrecorder.layout.layered.side_entry import side_entries
+from torchrecorder.layout.measure import label_size
 from torchrecorder.style.figure import Figure, Group, Shape, Text
 from torchrecorder.style.paper import Paper
 from torchrecorder.views.collapse import SOURCES

@@ -19,11 +19,11 @@ from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import (
     AGAIN, CUT, PAD, SLANT, Bounds, Placed, arrow, bounds, extent, legend_boxes, loop_route,
-)  # fmt: skip
+)
 from torchrecorder.graph.flat import printable
-from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import PlacedBox
 from torchrecorder.layout.layered.positions import PlanePoint
+from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.style.color import faded, solid
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import MAPPING, check_one
-from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.export.dot import look_attributes, plain_label, statements
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun

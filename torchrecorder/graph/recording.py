@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar, 
 from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
-    STORED, Allocation, Communication, CompiledGraph, FunctionCall, FunctionId, FusedKernel,
-    GradId, GradSwitch, GraphBreak, ModuleId, NodeId, OpId, ParameterPart, Rank, Role, ScopeId,
-    ScopeKind, Shard, Slot, Statistics, ValueId,
+    STORED, Allocation, Communication, CompiledGraph, FunctionCall, FunctionId, FusedKernel, GradId,
+    GradSwitch, GraphBreak, ModuleId, NodeId, OpId, ParameterPart, Rank, Role, ScopeId, ScopeKind,
+    Shard, Slot, Statistics, ValueId,
 )
 from torchrecorder.graph.call_paths import CallPaths
 from torchrecorder.graph.data_flow import side_values
@@ -25,10 +25,10 @@ from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.mappings import frozen, grouped, plain
-from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
 )
+from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.running_sums import running_sums
 from torchrecorder.graph.stored_ops import bookkeeping, stored_roles, weight_loops
 from torchrecorder.graph.structural_hash import structures

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torchrecorder.events import (
     NO_STORAGE, STORED, FunctionCall, FunctionId, OpId, OpKind, Role, ScopeId, Slot, ValueId,
-)  # fmt: skip
+)
 from torchrecorder.graph.nodes import BackwardRun, GradNode, Module, Op, Scope, Value
 
 

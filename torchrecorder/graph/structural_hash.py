@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from torchrecorder.events import (
     MODES, NO_STORAGE, ModuleId, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId, names_gradient,
-)  # fmt: skip
+)
 from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.gathered_weights import gathered_weights, sharding_scopes
 from torchrecorder.graph.nodes import Module, Op, Scope, Value

@@ -10,9 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from torchrecorder.events import (
-    FunctionCall, FunctionId, GradId, ModuleId, OpId, ScopeId, ValueId,
-)  # fmt: skip
+from torchrecorder.events import FunctionCall, FunctionId, GradId, ModuleId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 
 from torchrecorder.events import (
     MODES, NO_STORAGE, STORED, OpId, OpKind, Role, ScopeId, ValueId, names_gradient,
-)  # fmt: skip
+)
 from torchrecorder.graph.nodes import Op, Scope, Value
 
 KEPT = frozenset(("clone", "data", "detach"))

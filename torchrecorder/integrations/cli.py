@@ -23,8 +23,8 @@ from torchrecorder.console import printable
 from torchrecorder.errors import LayoutFailed, Notice, TorchRecorderError
 from torchrecorder.integrations.commands import COMMANDS
 from torchrecorder.integrations.commands.command import Command
-from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.flags import in_shell
+from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.targets import TARGET_OPTIONS
 from torchrecorder.options import OPTIONS
 

@@ -20,10 +20,10 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
 from torchrecorder.graph.saved_files import SUFFIXES
 from torchrecorder.integrations.sphinx import options
+from torchrecorder.integrations.sphinx.cache import Cache
 from torchrecorder.integrations.sphinx.node import (
     beside, described, line_of, message_of, notices_to, size_style,
-)  # fmt: skip
-from torchrecorder.integrations.sphinx.cache import Cache
+)
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.targets import measuring
 from torchrecorder.options import drawing, fitting, shown_numbers

@@ -163,7 +163,7 @@ class AssertArchitecture:
         problem = (
             f"there is no snapshot {_short(path)} of this architecture yet." if found is None
             else f"the architecture is not that of {_short(path)}:\n{found.text()}"
-        )  # fmt: skip
+        )
         return f"{problem}\nTo accept it, run pytest with {UPDATE}."
 
 

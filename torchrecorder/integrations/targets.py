@@ -19,8 +19,8 @@ from torchrecorder.annotations.registry import flags_for
 from torchrecorder.checks import FLAG, TEXT, Check, literal, one_of, setting, warn, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.saved_files import SUFFIXES
-from torchrecorder.integrations.import_target import ModelFailed, find, users_code
 from torchrecorder.integrations.flags import add_flags, given_options
+from torchrecorder.integrations.import_target import ModelFailed, find, users_code
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import InputShape, parse_shape, tensors
 from torchrecorder.option_table import documented, option, options_of

@@ -92,7 +92,7 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
     tables: tuple[Mapping[Any, NamedPart], ...] = (
         recording.modules, recording.scopes, recording.ops, recording.values,
         recording.grad_nodes, recording.function_calls,
-    )  # fmt: skip
+    )
     for table in tables:
         if what in table:
             yield [table[what]]

@@ -9,20 +9,17 @@ from typing import Literal
 
 from torchrecorder.annotations.parameter_owners import (
     before_writes, cleared_gradients, flat_parameters, leaf_gradients, run_again, with_gradient,
-)  # fmt: skip
+)
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
-from torchrecorder.events import (
-    STORED, GradId, GradSwitch, OpId, OpKind, Role, ValueId,
-)  # fmt: skip
+from torchrecorder.events import STORED, GradId, GradSwitch, OpId, OpKind, Role, ValueId
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Op, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.autograd_paths import (
     forward_ops, had_gradient, is_updated, leading_to, needed_for, roots_of, why_left,
-)  # fmt: skip
+)
 from torchrecorder.query.find import tensor_named
-
 
 MissingGradientReason = Literal[
     "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated",

@@ -9,7 +9,7 @@ from typing import Literal
 
 from torchrecorder.annotations.parameter_owners import (
     before_writes, optimizer_steps, updated_parameters, writers,
-)  # fmt: skip
+)
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.checks import plural
 from torchrecorder.errors import InvalidArgument

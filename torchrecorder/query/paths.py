@@ -13,8 +13,8 @@ from torchrecorder.checks import check_one, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import FunctionCall, OpId, ValueId
 from torchrecorder.graph.nodes import GradNode, Module, Op, Value
-from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.recording import Node, RecordedRun
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.query.find import first_kind
 
 NodePath = tuple[Node, ...]

@@ -15,9 +15,7 @@ from torchrecorder.events import (
     GradSwitch, ModuleId, OpId, ParameterPart, Role, ScopeId, ScopeKind, Shard, Slot, ValueId,
 )
 from torchrecorder.graph.failure import Failure
-from torchrecorder.graph.nodes import (
-    BackwardRun, GradNode, GradRun, Module, Op, Row, Scope, Value,
-)
+from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Row, Scope, Value
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.ranks.join import Collective
 from torchrecorder.ranks.lanes import Lane
@@ -265,7 +263,7 @@ class _CombinedTables:
             run=RunFacts(
                 runs[0].torch_version, runs[0].grad_mode, runs[0].notes, rank=first,
                 running=tuple(self.running), lane_failures=tuple(self.failures),
-            ),  # fmt: skip
+            ),
             measured=self.measured,
             **lists,
         )

@@ -17,8 +17,7 @@ from torchrecorder.graph.mappings import grouped
 from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.join import Collective, join
-from torchrecorder.ranks.lanes import Lane, group_equal_ranks
-from torchrecorder.ranks.lanes import lane as combined_lane
+from torchrecorder.ranks.lanes import Lane, group_equal_ranks, lane as combined_lane
 from torchrecorder.ranks.text import ranks_text
 from torchrecorder.recording import Recording
 

@@ -15,7 +15,6 @@ from torchrecorder.annotations.communication import size
 from torchrecorder.errors import InvalidRecording
 from torchrecorder.events import POINT_TO_POINT, Communication, Rank
 
-
 RANK_COLUMNS = ("group", "order", "peer", "seconds", "blocked_seconds")
 """The fields of a communication that differ between ranks that ran the same operations."""
 

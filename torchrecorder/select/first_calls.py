@@ -16,8 +16,8 @@ from torchrecorder.events import NO_STORAGE, FunctionId, OpId, ScopeId, ScopeKin
 from torchrecorder.graph.calls_around import CallsAround, Chain
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.relations import ops_inside, scopes_inside
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import ops_inside, scopes_inside
 
 Path = tuple[str, ...]
 """The scopes and function calls around an item, outermost first."""

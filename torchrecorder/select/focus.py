@@ -17,10 +17,10 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
     STORED, Communication, GradId, GraphBreak, OpId, Role, ScopeId, Slot, ValueId,
 )
-from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.end_names import end_names
-from torchrecorder.graph.relations import ops_inside, scopes_inside
+from torchrecorder.graph.nodes import GradNode, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import ops_inside, scopes_inside
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -15,11 +15,11 @@ from torchrecorder.events import (
     FUNCTION, SUM, FunctionId, OpKind, ScopeId, ScopeKind, Slot, SourceLine, ValueId,
     names_gradient,
 )
-from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.calls_around import LOCAL, CallsAround, Chain, common
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import Boundaries
 from torchrecorder.graph.running_sums import sums_at_once
 from torchrecorder.select.first_calls import in_order_of, with_first_calls
 

@@ -15,9 +15,9 @@ from typing import Union
 from torchrecorder.checks import TEXTS
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
-from torchrecorder.graph.relations import NOT_INPUTS, ops_inside, readers_of
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import NOT_INPUTS, ops_inside, readers_of
 from torchrecorder.name_patterns import NamePatterns
 from torchrecorder.select.focus import advice
 from torchrecorder.select.functions import NewScope, free, nested_in

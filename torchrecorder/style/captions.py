@@ -22,10 +22,10 @@ from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.style.hyperparameters import SHOWN_BY_SHAPE, arguments, hyperparameters
+from torchrecorder.style.merge_captions import first_to_last, times, together
 from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
-from torchrecorder.style.merge_captions import first_to_last, times, together
 from torchrecorder.style.weights import Weights
 from torchrecorder.views.auto_depth import UNITS
 from torchrecorder.views.fold.blocks import is_block, op_key

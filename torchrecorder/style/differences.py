@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from torchrecorder.annotations.annotation import Numbers
-from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameters import PARAMETERS
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Module, Op, Scope

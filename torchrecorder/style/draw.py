@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from torchrecorder.annotations.parameter_owners import cleared_gradients
 from torchrecorder.annotations.nan_origin import first_bad
+from torchrecorder.annotations.parameter_owners import cleared_gradients
 from torchrecorder.annotations.places import call_in_words, scope_name
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torchrecorder.style.figure import LegendEntry, Look
 from torchrecorder.style.renaming import Renaming
-from torchrecorder.style.style import Style, family_of, failed
+from torchrecorder.style.style import Style, failed, family_of
 from torchrecorder.style.themes import NAMES
 from torchrecorder.views.view import View
 

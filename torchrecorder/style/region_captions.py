@@ -10,8 +10,8 @@ from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.events import GRAD_SUFFIX, MODES, Role, ScopeId, ScopeKind, names_gradient
 from torchrecorder.graph.calls_around import CallsAround
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import ops_inside
 
 REGIONS = frozenset((
     *MODES, ScopeKind.CHECKPOINT, ScopeKind.COMPILED, ScopeKind.SCRIPTED, ScopeKind.OPTIMIZER,

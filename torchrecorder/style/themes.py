@@ -17,7 +17,6 @@ from torchrecorder.style.color import COLOR, mix
 from torchrecorder.style.families import FAMILIES
 from torchrecorder.style.figure import Dash, Look, Outline
 
-
 NAMES = (
     "input output parameter buffer constant tensor module region op hidden grad "
     "weights norm attention activation pooling shape failed"

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cached_property
 
 from torchrecorder.annotations.annotation import Numbers
-from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.parameter_owners import FUNCTIONS, ParameterOwners
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
+from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.events import MODES, ModuleId, ScopeId
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import ops_inside
 from torchrecorder.style import labels
 from torchrecorder.views.view import Box
 

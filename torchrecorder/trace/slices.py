@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    BYTES_ALLOCATED, BYTES_FREED, FLOPS_PROFILED, KERNELS, SECONDS_ON_CPU, SECONDS_OF_GAPS,
-    SECONDS_OF_KERNELS,
+    BYTES_ALLOCATED, BYTES_FREED, FLOPS_PROFILED, KERNELS, SECONDS_OF_GAPS, SECONDS_OF_KERNELS,
+    SECONDS_ON_CPU,
 )
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun, RecordingT

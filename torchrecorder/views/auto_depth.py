@@ -12,8 +12,8 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.effects import idle_calls
 from torchrecorder.views.quiet_ops import is_identity, is_reshape, returns_no_tensor
-from torchrecorder.views.view import Nesting
 from torchrecorder.views.training import is_sharding, training_steps
+from torchrecorder.views.view import Nesting
 
 DEFAULT_MAX_BOXES = 40
 """The default for ``max_boxes``."""

@@ -8,13 +8,13 @@ from dataclasses import replace
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradId, Role, ScopeId
 from torchrecorder.graph.nodes import GradNode
-from torchrecorder.graph.relations import recomputed
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.collapse import Collapse
+from torchrecorder.graph.relations import recomputed
 from torchrecorder.views.auto_depth import DEFAULT_MAX_BOXES
+from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.expand_ops import value_edges
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.full_view import KIND_OF_ROLE
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 
 
 def backward_view(

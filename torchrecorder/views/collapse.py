@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from torchrecorder.events import ScopeId
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.full_view import scope_kind
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from torchrecorder.events import (
     CALLED, MODES, NO_STORAGE, STORED, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId,
-)  # fmt: skip
+)
 from torchrecorder.graph.gathered_weights import gathered_weights, sharding_scopes
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
@@ -17,8 +17,8 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import is_alias, is_held_alias
 from torchrecorder.graph.structural_hash import scaler_state
 from torchrecorder.views.held_outputs import HeldOutputs
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 from torchrecorder.views.training import is_in_module, training_steps
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
 
 KIND_OF_ROLE = {
     Role.INPUT: BoxKind.INPUT,

@@ -9,9 +9,9 @@ from functools import cached_property
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import (
     CALLED, MODES, NO_STORAGE, STORED, FunctionId, OpId, ScopeId, ScopeKind, ValueId,
-)  # fmt: skip
-from torchrecorder.graph.nodes import Scope
+)
 from torchrecorder.graph.end_names import end_names
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.name_patterns import NamePatterns
 from torchrecorder.views.quiet_ops import is_hidden_if_quiet, is_identity, returns_no_tensor

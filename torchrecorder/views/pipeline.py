@@ -9,57 +9,36 @@ from functools import partial
 from typing import Literal, Union
 
 from torchrecorder.checks import (
-    FLAG,
-    MAPPING,
-    PATTERN,
-    PLACE,
-    TEXTS,
-    number_or,
-    one_of,
-    pair,
-    whole_number,
-    words,
+    FLAG, MAPPING, PATTERN, PLACE, TEXTS, number_or, one_of, pair, whole_number, words,
 )
 from torchrecorder.events import OpId
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.option_table import Checked, documented, option
-from torchrecorder.views.backward import backward_view
-from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
-from torchrecorder.views.collapse import Collapse, members
-from torchrecorder.views.quiet_ops import (
-    comparisons,
-    copies,
-    hook_registrations,
-    idle_loads,
-    idle_transfers,
-    is_identity,
-    is_reshape,
-    made_for_conditions,
-    returns_no_tensor,
-)
-from torchrecorder.views.auto_depth import (
-    DEFAULT_MAX_BOXES,
-    DepthChoice,
-    choose,
-    max_depth,
-    plain_modules,
-)
-from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
-from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.functions import MAX_DIRECT_OPS, WithFunctions
 from torchrecorder.select.group import GroupSiblings, patterns
-from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_identities
+from torchrecorder.views.auto_depth import (
+    DEFAULT_MAX_BOXES, DepthChoice, choose, max_depth, plain_modules,
+)
+from torchrecorder.views.backward import backward_view
+from torchrecorder.views.collapse import Collapse, members
 from torchrecorder.views.expand_ops import open_ops
+from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
+from torchrecorder.views.fold.fold import Fold, repeats
+from torchrecorder.views.fold.micro_batches import micro_batches
+from torchrecorder.views.full_view import full_view
+from torchrecorder.views.hide import HideNamed, HideOps, HideStored, NamedScopes, hide_identities
 from torchrecorder.views.inputs import group_inputs, group_samples
 from torchrecorder.views.outputs import HideReadOutputs, group_outputs, joined_outputs
-from torchrecorder.views.unread_arguments import hide_unread_arguments, overwritten
+from torchrecorder.views.quiet_ops import (
+    comparisons, copies, hook_registrations, idle_loads, idle_transfers, is_identity, is_reshape,
+    made_for_conditions, returns_no_tensor,
+)
 from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.training import drawn_backwards
+from torchrecorder.views.unread_arguments import hide_unread_arguments, overwritten
 from torchrecorder.views.view import BoxKind, Step, Unfolded, View
-from torchrecorder.views.full_view import full_view
-
 
 COUNTED_KINDS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
 """The kinds of boxes that *max_boxes* counts."""

@@ -29,7 +29,7 @@ DECISIONS = frozenset(("bool()", "is_nonzero"))
 
 HIDDEN_IF_QUIET = (
     *MODES, ScopeKind.CONSTRUCTION, ScopeKind.DATA_LOADER, ScopeKind.FUNCTION, ScopeKind.TRANSFER,
-)  # fmt: skip
+)
 
 
 def is_hidden_if_quiet(scope: Scope) -> bool:

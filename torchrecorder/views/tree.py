@@ -9,8 +9,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, ValueId
-from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.collapse import SOURCES, closed_box
+from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.fold.names import names_of
 from torchrecorder.views.view import Box, BoxKind, Unfolded, View
 

@@ -23,7 +23,7 @@ from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.autograd.thread_nodes import LEAF, ThreadNodes, number_of
 from torchrecorder.capture.internals.access import current_node, next_node_number
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.describe import is_leaf, grad_fn_of
+from torchrecorder.capture.tensors.describe import grad_fn_of, is_leaf
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 from torchrecorder.events import GradEdge, GradId, OpId, ScopeId, ValueId, new_tuple
 from torchrecorder.graph.nodes import GradNode

@@ -29,20 +29,20 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.utils.hooks import RemovableHandle
 
+from torchrecorder.capture.autograd.node_facts import behind, roots, wanted
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.hooks.cleared_gradients import HookedLeaves
 from torchrecorder.capture.hooks.failing_node import (
     EngineCall, NextNode, failed_call, home, node_of_check,
-)  # fmt: skip
-from torchrecorder.capture.autograd.node_facts import behind, roots, wanted
+)
 from torchrecorder.capture.internals.access import (
     ACCUMULATION, DisableTorchFunction, current_node, next_node_number, takes_post_hook,
-)  # fmt: skip
+)
 from torchrecorder.capture.internals.engine import COMPILED_BACKWARD
 from torchrecorder.capture.scope import Gradients
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.sizes import gradient_facts
-from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ValueId
+from torchrecorder.events import GradId, Gradient, GradNodeMade, OpId, ValueId
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 
 

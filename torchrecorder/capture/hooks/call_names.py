@@ -17,7 +17,7 @@ from torchrecorder.capture.hooks.frame_marks import OUTSIDE, FrameMark
 from torchrecorder.capture.hooks.source import arguments
 from torchrecorder.capture.modes.python_functions import (
     caller_of_own_call, has_own_call, runs_hooks,
-)  # fmt: skip
+)
 from torchrecorder.events import SourceLine
 
 _OTHERS = frozenset(("self", *vars(builtins)))

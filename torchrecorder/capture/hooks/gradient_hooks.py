@@ -18,8 +18,8 @@ from typing import Any
 
 from torch import Tensor
 
-from torchrecorder.capture.hooks.backward import BackwardRuns, RunningPass
 from torchrecorder.capture.autograd.node_facts import behind, nodes_of
+from torchrecorder.capture.hooks.backward import BackwardRuns, RunningPass
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import (
     ACCUMULATION, DisableTorchFunction, function_modes, leave_function_mode, push_function_mode,

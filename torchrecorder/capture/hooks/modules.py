@@ -30,17 +30,17 @@ from torchrecorder.capture.hooks.unreported_calls import DeferredExit, DeferredE
 from torchrecorder.capture.internals.access import (
     CALL_CODE, WRAPPED_CALL_CODE, DisableTorchFunction, caller_of_module, current_graph_task,
     forget_keyword_mark, get_frame, has_own_hooks,
-)  # fmt: skip
+)
 from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments, named_tensors
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.module_registry import ModuleRegistry
 from torchrecorder.capture.module_tree import weights_of
 from torchrecorder.capture.scope import Called, OpenScope
-from torchrecorder.capture.tensors.alias import with_aliases, values_to_originals, with_originals
+from torchrecorder.capture.tensors.alias import values_to_originals, with_aliases, with_originals
 from torchrecorder.capture.tensors.argument_objects import (
     ObjectPlaces, positional_names, tensors_in_objects, variables_of,
-)  # fmt: skip
+)
 from torchrecorder.capture.tensors.describe import grad_fn_of, innermost, tensors_in
 from torchrecorder.capture.tensors.entries import OtherThreadResult
 from torchrecorder.events import FUNCTION, OpId, ScopeKind, Slot, ValueId

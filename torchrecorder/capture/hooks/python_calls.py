@@ -22,7 +22,7 @@ from torchrecorder.capture.modes.python_functions import unwrapped
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import (
     OF_CLASS, FunctionCall, FunctionId, OpId, ScopeId, ScopeKind, SourceLine,
-)  # fmt: skip
+)
 
 _UNSURE: Any = object()
 """Marks frames `OUTSIDE` until it is known whether a later step runs in them, too."""

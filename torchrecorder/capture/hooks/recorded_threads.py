@@ -16,9 +16,7 @@ from typing import Any
 from torchrecorder.capture.hooks.other_threads import thread_name
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.instruments import Instruments, thread_instruments
-from torchrecorder.capture.internals.access import (
-    DisableTorchFunction, call_of_thread, get_frame,
-)  # fmt: skip
+from torchrecorder.capture.internals.access import DisableTorchFunction, call_of_thread, get_frame
 from torchrecorder.capture.modes.python_functions import unwrapped
 from torchrecorder.capture.state.shared_patch import SharedPatch, replaced
 from torchrecorder.capture.tape import Tape

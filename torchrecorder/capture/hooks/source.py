@@ -37,7 +37,6 @@ from torchrecorder.capture.internals.table import CHECKPOINT_CALL, RECEIVED
 from torchrecorder.capture.modes.python_functions import CALLERS, runs_hooks
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine, new_tuple
 
-
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 PACKAGE = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
 """The folder of this package."""

@@ -14,29 +14,30 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import DisableTorchFunction as DisableTorchFunction
-from torch._C import _jit_resolve_packet as resolve_packet
+from torch._C import (
+    DisableTorchFunction as DisableTorchFunction, _jit_resolve_packet as resolve_packet,
+)
 from torch._functorch.pyfunctorch import (
     temporarily_clear_interpreter_stack as outside_transformations,
 )
-from torch._ops import HigherOrderOperator as HigherOrderOperator
-from torch._ops import OpOverload as OpOverload
-from torch._ops import OpOverloadPacket as OpOverloadPacket
-from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
-from torch._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
+from torch._ops import (
+    HigherOrderOperator as HigherOrderOperator, OpOverload as OpOverload,
+    OpOverloadPacket as OpOverloadPacket,
+)
+from torch._subclasses.fake_tensor import FakeTensor as FakeTensor, FakeTensorMode as FakeTensorMode
 from torch.autograd.function import BackwardCFunction
 from torch.nn import Module, Parameter
 from torch.nn.modules import module as module_hooks
-from torch.overrides import TorchFunctionMode
-from torch.overrides import _get_current_function_mode as current_function_mode
-from torch.overrides import _get_current_function_mode_stack as function_modes
-from torch.overrides import _pop_mode as pop_function_mode
-from torch.overrides import _push_mode as push_function_mode
-from torch.overrides import handle_torch_function, has_torch_function
+from torch.overrides import (
+    TorchFunctionMode, _get_current_function_mode as current_function_mode,
+    _get_current_function_mode_stack as function_modes, _pop_mode as pop_function_mode,
+    _push_mode as push_function_mode, handle_torch_function, has_torch_function,
+)
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
-from torch.utils._python_dispatch import _disable_current_modes as without_dispatch_modes
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dispatch_modes
+from torch.utils._python_dispatch import (
+    TorchDispatchMode as TorchDispatchMode, _disable_current_modes as without_dispatch_modes,
+    _get_current_dispatch_mode_stack as dispatch_modes,
+)
 
 from torchrecorder.capture.internals.region_functions import PIPELINES
 from torchrecorder.capture.internals.table import (

@@ -9,8 +9,8 @@ import torch
 
 from torchrecorder.capture.internals.region_functions import REGION_FUNCTIONS
 from torchrecorder.capture.internals.trials import (
-    Internal, asks_for_modes, creates_contexts, exposes_reductions, fakes_communication,
-    find, needed, parameters, reaches_modes, sees_end_of_storages,
+    Internal, asks_for_modes, creates_contexts, exposes_reductions, fakes_communication, find,
+    needed, parameters, reaches_modes, sees_end_of_storages,
 )
 
 FUNCTION_MODES = needed(

@@ -15,7 +15,7 @@ from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells
 from torchrecorder.capture.tensors.describe import (
     is_a, is_tensor, items_of, tensors_in, trained_inside,
-)  # fmt: skip
+)
 
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, range, type(Ellipsis))
 _NUMBERS = frozenset((int, bool, float, type(None)))

@@ -112,7 +112,7 @@ class Call:
             facts.name, facts.qualname, self.inputs, outputs,
             outputs if writes == outputs else writes,
             self.arguments, self.source, seconds, place is not None and place.recompute, failed,
-        )  # fmt: skip
+        )
 
     def was_given(self, tensor: Tensor) -> bool:
         """Whether *tensor* is one of the arguments."""

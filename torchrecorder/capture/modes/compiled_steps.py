@@ -29,7 +29,7 @@ from torchrecorder.capture.internals.compiled_calls import optimizer_hooks
 from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.higher_order import (
     HigherOrderOps, active_recorders, record_error, suspended,
-)  # fmt: skip
+)
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells, global_variables
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode

@@ -15,9 +15,6 @@ from typing import Any
 from torch import Tensor, is_grad_enabled
 from torch.overrides import TorchFunctionMode
 
-from torchrecorder.capture.modes.call import (
-    Accumulation, Call, Written, is_gradient_known, is_new_gradient,
-)
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.hooks.source import InternalWork
@@ -27,6 +24,9 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.modes.argument_names import ArgumentNames
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
+from torchrecorder.capture.modes.call import (
+    Accumulation, Call, Written, is_gradient_known, is_new_gradient,
+)
 from torchrecorder.capture.modes.call_site import Caller, CallSites
 from torchrecorder.capture.modes.composed import body_of, run_body
 from torchrecorder.capture.modes.leaf_switches import LeafSwitches

@@ -19,11 +19,11 @@ from torch import Tensor
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.internals.processes import (
-    RawCommunication, group_facts, has_failed, is_dtensor, listen, local_part, mesh_facts,
-    rank_and_world, communication_of, dtensor_layout, when_done, work_in,
+    RawCommunication, communication_of, dtensor_layout, group_facts, has_failed, is_dtensor, listen,
+    local_part, mesh_facts, rank_and_world, when_done, work_in,
 )
-from torchrecorder.capture.scope import Observer
 from torchrecorder.capture.running_modules import RunningModules
+from torchrecorder.capture.scope import Observer
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import shape_of
 from torchrecorder.capture.tensors.tensor_table import TensorTable

@@ -17,9 +17,7 @@ from torch import Tensor
 from torchrecorder.capture.internals.access import FakeTensor
 from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.tape import Tape
-from torchrecorder.events import (
-    BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId, ValueId,
-)  # fmt: skip
+from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId, ValueId
 
 _Events = dict[int, Any]
 """An event on the current stream of each device."""

@@ -18,14 +18,14 @@ from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
-from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.probes.device import DeviceProbe
 from torchrecorder.capture.probes.kernels import RecorderDispatchMode
+from torchrecorder.capture.scope import Gradients, Observer, OpenScope
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import memory_owner
 from torchrecorder.events import (
     BYTES_PEAK, NO_STORAGE, Allocation, GradId, Measured, OpId, new_tuple,
-)  # fmt: skip
+)
 
 _ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
 """Operators whose argument was just created by C++ code that the mode does not see."""

@@ -18,9 +18,7 @@ from torch.autograd.function import BackwardCFunction
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
 from torchrecorder.capture.running_modules import RunningModules
-from torchrecorder.capture.scope import (
-    Choice, Gradients, Observer, OpenScope, chosen, patterns_of,
-)
+from torchrecorder.capture.scope import Choice, Gradients, Observer, OpenScope, chosen, patterns_of
 from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import (

@@ -17,11 +17,11 @@ from torchrecorder.capture.internals.access import (
     DisableTorchFunction, FakeTensor, without_dispatch_modes,
 )
 from torchrecorder.capture.internals.processes import is_pending, local_part
-from torchrecorder.capture.scope import Choice, Gradients, Observer, chosen
 from torchrecorder.capture.running_modules import RunningModules
+from torchrecorder.capture.scope import Choice, Gradients, Observer, chosen
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.capture.tensors.describe import on_inside
+from torchrecorder.capture.tensors.storage import Storages
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
 
 

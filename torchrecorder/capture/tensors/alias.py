@@ -19,7 +19,7 @@ from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tensors.describe import (
     fields_of, grad_fn_of, is_a, is_leaf, is_tensor, items_of, tensors_in,
-)  # fmt: skip
+)
 from torchrecorder.capture.tensors.tensor_table import TensorTable
 
 

@@ -53,7 +53,7 @@ _CLOSED = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType,
     types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType,
     RecordedRun,
-)  # fmt: skip
+)
 
 Named = list[tuple[str, Any]]
 """Names in the code, with the objects that they refer to."""

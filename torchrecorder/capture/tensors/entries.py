@@ -66,7 +66,7 @@ class Entry(weakref.ref[Tensor]):
     __slots__ = (
         "key", "value", "version", "seen", "storage", "requires_grad", "role", "names", "producer",
         "scope", "original",
-    )  # fmt: skip
+    )
 
     key: int  # its ``id()``
     value: ValueId

@@ -47,7 +47,7 @@ class Storage:
     __slots__ = (
         "weak", "held", "number", "writes", "last_writes", "last", "tensors", "ranges",
         "has_dead_tensors", "received", "waiting", "others",
-    )  # fmt: skip
+    )
 
     def __init__(self, memory: UntypedStorage | None, number: int) -> None:
         without_data = not SEES_STORAGES_END and memory is not None and memory.device.type == "meta"

@@ -20,14 +20,14 @@ from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, is_wrappe
 from torchrecorder.capture.internals.processes import is_dtensor
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.byte_ranges import Write
+from torchrecorder.capture.tensors.describe import (
+    UNVERSIONED, VERSION_PENDING, class_or_layout, device_name, dtype_facts, grad_fn_of, innermost,
+    shape_of, version_of,
+)
 from torchrecorder.capture.tensors.entries import (
     BackwardGradients, DetachedTensors, EarlyReads, Entry, GradSource, OtherThreadResult,
     TensorNames, containing_tensor, forget_callback, parameter_parts,
 )
-from torchrecorder.capture.tensors.describe import (
-    UNVERSIONED, VERSION_PENDING, class_or_layout, device_name, dtype_facts, grad_fn_of, innermost,
-    shape_of, version_of,
-)  # fmt: skip
 from torchrecorder.capture.tensors.sizes import bytes_of, elements_of
 from torchrecorder.capture.tensors.storage import Storage, Storages
 from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, new_tuple
@@ -355,7 +355,7 @@ class TensorTable:
             value, shape, dtype, device_name(tensor.device), role, entry.names, producer,
             requires_grad, grad, number, kind, requires_grad and role is _PARAMETER,
             entry.storage.number,
-        ))  # fmt: skip
+        ))
         return value
 
     def add_identity(self, tensor: Tensor, alias: Tensor) -> ValueId:
@@ -393,5 +393,5 @@ class TensorTable:
         for table in (
             self.entries, self.aliases, self.named, self.of_other_threads, self.detached,
             self.storages, self.early_reads, self.gradients,
-        ):  # fmt: skip
+        ):
             table.clear()

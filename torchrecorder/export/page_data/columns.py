@@ -15,8 +15,8 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
 from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.tree import Tree, TreeNode
 from torchrecorder.views.full_view import scope_kind
+from torchrecorder.views.tree import Tree, TreeNode
 
 RowKeyT = TypeVar("RowKeyT", bound=Hashable)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.export.page_data import numbers
-from torchrecorder.export.page_data.box_appearance import TreeAppearance, Appearance
+from torchrecorder.export.page_data.box_appearance import Appearance, TreeAppearance
 from torchrecorder.export.page_data.columns import Columns
 from torchrecorder.export.page_data.facts import Facts
 from torchrecorder.export.page_data.tensors import TensorColumns

@@ -12,8 +12,8 @@ from functools import cached_property
 
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId, names_gradient
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.merge_captions import result
+from torchrecorder.style.style import RULES, Style
 from torchrecorder.views.bundles import FlowKind
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Tree, TreeNode

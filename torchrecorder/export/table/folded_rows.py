@@ -13,9 +13,9 @@ from torchrecorder.export.table.rows import TableRow, row_of_ops
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
-from torchrecorder.style.region_captions import REGIONS
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
+from torchrecorder.style.region_captions import REGIONS
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.fold import FoldNode, FoldTree

@@ -12,27 +12,25 @@ from torchrecorder.annotations import nan_origin
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.compiled import COMPILED, graphs_among
-from torchrecorder.annotations.registry import by_name, numbers_of
-from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
-    BUFFER_BYTES, OWNED, PARAMETERS, PARAMETER_BYTES, TRAINABLE, in_no_module,
+    BUFFER_BYTES, OWNED, PARAMETER_BYTES, PARAMETERS, TRAINABLE, in_no_module,
 )
-from torchrecorder.checks import (
-    FLAG, LIST, check_one, number_or, one_of, plural, whole_number,
-)
+from torchrecorder.annotations.registry import by_name, numbers_of
+from torchrecorder.annotations.scope_members import ScopeMembers
+from torchrecorder.checks import FLAG, LIST, check_one, number_or, one_of, plural, whole_number
 from torchrecorder.events import OF_WEIGHTS, UNFINISHED, OpId, ScopeId, ValueId
+from torchrecorder.export.table.alignment import Column, table, tree
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import TableRow, closed, every_row, fitting
-from torchrecorder.export.table.alignment import Column, table, tree
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.select.functions import WithFunctions
 from torchrecorder.style import labels
-from torchrecorder.style.style import Style
 from torchrecorder.style.merge_captions import first_to_last
+from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import FOLDS, OPS
 from torchrecorder.views.view import View
 

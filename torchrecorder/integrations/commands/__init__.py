@@ -7,8 +7,8 @@ from torchrecorder.integrations.commands.compare import CompareCommand
 from torchrecorder.integrations.commands.completion import CompletionCommand
 from torchrecorder.integrations.commands.doctor import DoctorCommand
 from torchrecorder.integrations.commands.merge import MergeCommand
-from torchrecorder.integrations.commands.render import HtmlCommand, OpenCommand, RenderCommand
 from torchrecorder.integrations.commands.plan import PlanCommand
+from torchrecorder.integrations.commands.render import HtmlCommand, OpenCommand, RenderCommand
 from torchrecorder.integrations.commands.run import RunCommand
 from torchrecorder.integrations.commands.serve import ServeCommand
 from torchrecorder.integrations.commands.summary import SummaryCommand, TopCommand

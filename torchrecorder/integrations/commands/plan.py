@@ -10,9 +10,9 @@ from typing import Any
 from torchrecorder.checks import check_one, literal, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands.command import Command
+from torchrecorder.integrations.commands.merge import add_ranks_arguments, show
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.import_target import find, users_code
-from torchrecorder.integrations.commands.merge import add_ranks_arguments, show
 from torchrecorder.integrations.targets import TARGET_OPTIONS, check_call
 from torchrecorder.planning.plan import ALL, plan
 from torchrecorder.ranks.ranks import Ranks

@@ -16,7 +16,7 @@ from torchrecorder.graph.saved_files import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.node import (
     Recorded, cache_of, described, line_of, message_of,
-)  # fmt: skip
+)
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.targets import measuring
 from torchrecorder.options import drawing, fitting, shown_numbers

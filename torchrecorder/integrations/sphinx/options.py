@@ -10,9 +10,9 @@ from docutils.parsers.rst import directives
 
 from torchrecorder.checks import guess, setting
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.integrations.targets import TARGET_OPTIONS, Target
 from torchrecorder.export.graphviz import Pdf, Svg
 from torchrecorder.export.html import Html
+from torchrecorder.integrations.targets import TARGET_OPTIONS, Target
 from torchrecorder.option_table import Option, options_of
 from torchrecorder.options import STYLE, VIEW
 

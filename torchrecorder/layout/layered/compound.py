@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from torchrecorder.layout.layered.constants import BORDER_MARGIN, PAD, TRACK_MARGIN
 from torchrecorder.layout.layered.coordinate_assignment import CrossCoordinates
+from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.positions import (
     BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
 )
-from torchrecorder.layout.layered.constants import BORDER_MARGIN, PAD, TRACK_MARGIN
-from torchrecorder.layout.layered.tracks import NetExtent, height, pitch, tracks
-from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.template import Branch, Template, Trunk
+from torchrecorder.layout.layered.tracks import NetExtent, height, pitch, tracks
 
 
 def compose(

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from torchrecorder.layout.layered.layering import BoxPair
-from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
+from torchrecorder.layout.layered.compaction import Body, Segment, compact
 from torchrecorder.layout.layered.constants import (
     BEND_WEIGHT, LANE_PITCH, LONG_WEIGHT, MAX_LANES_WIDTH, MAX_PORT_OFFSET, PAD, SIDE_WEIGHT,
     STRAIGHT_WEIGHT, THROUGH_WEIGHT,
 )
-from torchrecorder.layout.layered.tracks import slots
+from torchrecorder.layout.layered.layering import BoxPair
 from torchrecorder.layout.layered.ports import OUTSIDE, End
-from torchrecorder.layout.layered.compaction import Body, Segment, compact
+from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
 from torchrecorder.layout.layered.template import Branch, Template, Trunk
+from torchrecorder.layout.layered.tracks import slots
 
 
 class CrossCoordinates:

@@ -8,12 +8,12 @@ from math import ceil, inf
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.compound import compose
-from torchrecorder.layout.layered.cuts import crossings
-from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope, PlanePoint
 from torchrecorder.layout.layered.constants import HEADER_GAP, PAD
-from torchrecorder.layout.layered.ports import OUTSIDE, End
-from torchrecorder.layout.layered.plan import Plan
+from torchrecorder.layout.layered.cuts import crossings
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
+from torchrecorder.layout.layered.plan import Plan
+from torchrecorder.layout.layered.ports import OUTSIDE, End
+from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope, PlanePoint
 from torchrecorder.layout.layered.shortcuts import with_shortcuts
 from torchrecorder.layout.layered.side_by_side import beginnings, find_u_shape
 from torchrecorder.layout.layered.turned import mirrored, reader_above, risen, upside_down

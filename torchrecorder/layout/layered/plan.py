@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torchrecorder.layout import engine
-from torchrecorder.layout.layered.ordering import columns
-from torchrecorder.layout.layered.scope_layout import ScopeLayout
 from torchrecorder.layout.layered.equal_branches import structures
 from torchrecorder.layout.layered.items import Item, Link
 from torchrecorder.layout.layered.nested_order import ordered_scopes
+from torchrecorder.layout.layered.ordering import columns
 from torchrecorder.layout.layered.ports import Carried, scope_nets
+from torchrecorder.layout.layered.scope_layout import ScopeLayout
 from torchrecorder.layout.layered.template import Template
 
 Direction = Literal["TB", "LR", "BT", "RL"]

@@ -61,7 +61,7 @@ class _Lowest:
             _UsedPart(run.left, run.right, track),
             *(part._replace(left=max(part.left, run.right)) for part in near
               if part.right > run.right),
-        ]  # fmt: skip
+        ]
         return track
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from torchrecorder.events import NO_STORAGE, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.fold.blocks import (
-    FoldItem, Readers, block_id, blocks, is_block, items_of, place_dependent, unit_of,
-)  # fmt: skip
 from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.collapse import SOURCES
+from torchrecorder.views.fold.blocks import (
+    FoldItem, Readers, block_id, blocks, is_block, items_of, place_dependent, unit_of,
+)
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 

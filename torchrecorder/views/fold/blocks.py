@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from torchrecorder.events import (
     GradId, OpId, Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient,
-)  # fmt: skip
+)
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.running_sums import sum_sign
 from torchrecorder.graph.structural_hash import (
     arguments_without_values, lasting_outputs, without_numbers, written,
-)  # fmt: skip
+)
 from torchrecorder.views.fold.periods import Repetition, runs
 from torchrecorder.views.fold.rounds import ReadsOfSiblings, Rounds
 

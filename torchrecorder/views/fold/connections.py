@@ -11,10 +11,10 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import ops_inside
 from torchrecorder.graph.running_sums import sum_sign
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
-from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.fold.own_sources import OwnSources
 from torchrecorder.views.fold.parallel import Parallel
 from torchrecorder.views.fold.sibling_index import SiblingIndex
+from torchrecorder.views.hide import STORED_KINDS
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Arrow, BoxKind
 

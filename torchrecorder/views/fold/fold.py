@@ -17,14 +17,12 @@ from typing import Any
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.align import aligned
 from torchrecorder.views.collapse import close
-from torchrecorder.views.fold.block_clusters import (
-    in_order, with_parents, without_single_blocks,
-)  # fmt: skip
+from torchrecorder.views.fold.block_clusters import in_order, with_parents, without_single_blocks
 from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.fold.edges import folded_arrows
 from torchrecorder.views.fold.names import names_inside, names_of, step_names
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.fold.siblings import SiblingRows
-from torchrecorder.views.fold.edges import folded_arrows
 from torchrecorder.views.training import training_steps
 from torchrecorder.views.view import Cluster, View
 

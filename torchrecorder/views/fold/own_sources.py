@@ -12,9 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.structural_hash import without_numbers
-from torchrecorder.views.fold.blocks import (
-    MIN_BOXES_SAVED, is_block, min_repeats, op_key, unit_of,
-)  # fmt: skip
+from torchrecorder.views.fold.blocks import MIN_BOXES_SAVED, is_block, min_repeats, op_key, unit_of
 from torchrecorder.views.fold.sibling_index import SiblingIndex
 from torchrecorder.views.quiet_ops import is_part, is_reshape
 from torchrecorder.views.view import BoxKind
