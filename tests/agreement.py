@@ -68,11 +68,14 @@ class Agreement:
         return op.kind is OpKind.CALLED or (op.kind is OpKind.PASS and bool(op.qualname))
 
     def flow(self, outputs: list[Read]) -> list[str]:
-        """Every argument of every op, and every output, comes from where it came from."""
+        """Every argument of every op, and every output, comes from where it came from; and every op
+        that drew random numbers says so."""
         if self.problems:
             return self.problems
         for op_id, call in self.call_of.items():
             op = self.recording.ops[op_id]
+            if op.random != call.drew:
+                self.problems.append(f"{op.id} {op.name} drew random numbers: {call.drew}")
             for slot, read in zip(op.inputs, call.reads):
                 self._compare(slot.value, read, f"{op.id} {op.name}.{slot.name}")
         found = self.recording.outputs

@@ -167,6 +167,7 @@ class Call:
     reads: list[Read]
     results: list[Tensor] = dataclasses.field(default_factory=list)
     wrote: bool = False
+    drew: bool = False  # from the random generator of the CPU
 
     @property
     def matters(self) -> bool:
@@ -331,6 +332,7 @@ class Witness(TorchFunctionMode):
         call = Call(len(self.calls), name_of(func), [self.read(each) for each in found])
         before = [_mark(each, call.name) for each in found]
         self.calls.append(call)
+        random = torch.default_generator.get_state()
         self.current, outer = call.number, self.current
         self.wrote, outer_wrote = False, self.wrote
         try:
@@ -338,6 +340,7 @@ class Witness(TorchFunctionMode):
         finally:
             self.current = outer
             call.wrote, self.wrote = self.wrote, outer_wrote
+            call.drew = not torch.equal(random, torch.default_generator.get_state())
         self._changed(call, found, before)
         if call.name == "set_data":  # from here on the tensor is another one
             self.own.setdefault(id(found[0]), []).append(call.number)

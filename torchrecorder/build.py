@@ -202,6 +202,7 @@ class _TableBuilder:
             inputs, self.outputs = self._ends()
         self._name_gradients()
         self._finish_recomputed()
+        self._finish_random()
         self.values.update(trained_later(self.values.values(), self.grads.values()))
         failure = self.failures[0] if self.failures else None
         ops = sorted(self.ops.values(), key=attrgetter("index"))
@@ -242,6 +243,12 @@ class _TableBuilder:
                 ended.add(scope.parent)
             elif scope.failed and scope.recompute:
                 self.scopes[scope.id] = scope.replace(failed=False)
+
+    def _finish_random(self) -> None:
+        """Ops whose results have no elements have drawn no numbers."""
+        for op in [op for op in self.ops.values() if op.random]:
+            if not any(self.values[value].bytes for value in op.outputs):
+                self.ops[op.id] = op.replace(random=False)
 
     def _switches(self) -> Iterator[GradSwitch]:
         """The switches of recorded tensors, in run order."""

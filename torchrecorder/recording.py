@@ -48,7 +48,8 @@ class Recording(RecordedTables):
             what: A dotted path (``"layer1.0.conv1"``: the module, then its calls), the name of a
                 parameter, input or output, an operation (``"relu"``, ``"layer1.0: relu"``), the
                 line that called it (``"model.py:57"``), a class (``"Conv2d"``), a Python function,
-                an id (``"o12"``), or a pattern with ``*``.
+                an id (``"o12"``), or a pattern with ``*``. ``"random"`` also finds the operations
+                that draw random numbers.
 
         Returns:
             `Module`, `Scope`, `Value`, `Op`, `FunctionCall` and `GradNode` objects, or none.

@@ -30,6 +30,7 @@ def test_what_nodes_show() -> None:
         "in_place": False,
         "failed": False,
         "recompute": False,
+        "random": False,
         "arguments": "",
         "source": "/home/me/net.py:13",
         "seconds": 0.0,

@@ -53,6 +53,15 @@ def test_of_a_module() -> None:
     ]
 
 
+def test_of_an_op_that_draws_random_numbers() -> None:
+    """Only of one that does."""
+    build = Builder("Net")
+    with build.scope("Net"):
+        build.op("dropout", build.op("dropout", build.input("x"), random=True))
+    drawing = [("draws", "random numbers") in rows(build.recording(), op) for op in ("o0", "o1")]
+    assert drawing == [True, False]
+
+
 def test_of_a_module_that_is_called_twice() -> None:
     """Which call it is; evaluation; no settings where there are none."""
     run = Builder("Net")

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.page.browser import Visiting
+from torchrecorder.testing import Builder
+
 pytestmark = pytest.mark.page
 
 
@@ -116,6 +119,18 @@ def test_search_puts_names_before_what_is_in_them(deep: Any) -> None:
     assert deep(find, "layers.3")[0] == "layers.3: Block"
     assert deep(find, "BLOCK layers.4")[0] == "layers.4: Block"
     assert deep(find, "block nonsense") == [] and deep(find, "  ") == []
+
+
+def test_search_finds_what_draws_random_numbers(visit: Visiting) -> None:
+    """Its hit says so; the line of code is shown for other words."""
+    build = Builder("Net")
+    with build.scope("", "Net"):
+        build.op("relu", build.op("dropout", build.input(), random=True))
+    evaluate = visit(build.recording(), depth=9).page.evaluate
+    find = "query => { const { model } = page; return search.find(search.index(model), query)"
+    show = ".hits.map(hit => [model.op(hit.item), search.reason(model, hit, query)]); }"
+    assert evaluate(find + show, "random") == [["dropout", "random numbers"]]
+    assert [reason for _, reason in evaluate(find + show, "net.py")][:1] != ["random numbers"]
 
 
 def test_search_reads_shapes_in_usual_spellings(flat: Any) -> None:

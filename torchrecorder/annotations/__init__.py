@@ -8,6 +8,7 @@ from torchrecorder.annotations.compiled import COMPILATION
 from torchrecorder.annotations.intensity import INTENSITY
 from torchrecorder.annotations.memory import GRADIENT_BYTES, OUTPUT_BYTES, PEAK_BYTES, SAVED_BYTES
 from torchrecorder.annotations.parameters import STORED_NUMBERS
+from torchrecorder.annotations.random_draws import RANDOM_DRAWS
 from torchrecorder.annotations.statistics import STATISTICS
 from torchrecorder.annotations.timing import FLOPS, PROFILE, TIMING
 
@@ -21,6 +22,7 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     *COMMUNICATION,
     *FLOPS,
     INTENSITY,
+    RANDOM_DRAWS,
     *STATISTICS,
     *COMPILATION,
     *PROFILE,

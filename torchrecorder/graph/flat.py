@@ -28,7 +28,8 @@ def flat(recording: RecordedRun, *, values: bool = True, grads: bool = False) ->
 
     - ``"op"``: ``name``, ``qualname``, ``how`` (called, hidden or pass), ``scope`` (id),
       ``path`` (of the module around it), ``order`` (position in the run), ``in_place``,
-      ``failed``, ``recompute``, ``arguments``, ``source``, and ``seconds`` if measured.
+      ``failed``, ``recompute``, ``random`` (it drew random numbers), ``arguments``, ``source``,
+      and ``seconds`` if measured.
     - ``"value"``: ``name``, ``role``, ``shape`` (``"2,3"``), ``dtype``, ``device``,
       ``elements``, ``bytes``, ``storage`` (equal for tensors that share memory; -1 without one),
       ``requires_grad``, ``trainable``, ``output`` (it leaves the run).
@@ -134,6 +135,7 @@ def _op(op: Op, recording: RecordedRun) -> Attributes:
         "in_place": bool(op.writes),
         "failed": op.failed,
         "recompute": op.recompute,
+        "random": op.random,
         "arguments": printable(", ".join(f"{name}={text}" for name, text in op.arguments)),
         "source": printable(op.source.place) if op.source is not None else "",
     }

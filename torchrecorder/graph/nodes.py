@@ -142,6 +142,8 @@ class Op(Row, frozen=True, gc=False):
             function.
         failed: Whether the run ended with an exception in it, or in its grad node. A call that
             runs a backward pass also failed if the program caught the exception.
+        random: Whether it drew from a random generator of PyTorch; for fake tensors, whether it
+            would. False if unknown: for hidden ops, and in files of earlier versions.
     """
 
     id: OpId
@@ -158,6 +160,7 @@ class Op(Row, frozen=True, gc=False):
     seconds: float | None
     recompute: bool
     failed: bool = False
+    random: bool = False
 
 
 class Value(Row, frozen=True, gc=False):

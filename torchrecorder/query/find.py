@@ -21,6 +21,9 @@ NamedPart = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
 FoundT = TypeVar("FoundT", Module, Scope, Op, Value, GradNode, FunctionCall)
 
 _LINE = re.compile(r"(.*\.\w+):(\d+)")
+RANDOM = "random"
+"""A name of all ops that draw random numbers."""
+
 _MAX_PARTS = 6
 """Maximum number of parts in a message."""
 
@@ -188,6 +191,7 @@ def _names_of_ends(recording: RecordedRun) -> dict[str, list[str]]:
 
 def _names_of_op(recording: RecordedRun, op: Op) -> Iterator[str]:
     yield from (op.name, op.qualname, op_name(recording, op))
+    yield from (RANDOM,) if op.random else ()
     place = scope_name(recording, op.scope)
     if place:
         yield f"{place}.{op.name}"

@@ -359,6 +359,7 @@ class Captions:
             message = ", ".join([f"{name}={text}" for name, text in op.arguments])
             about.append(labels.shorten(message, 200))
         about += self._flow(op.inputs, op.outputs)
+        about += ["draws random numbers"] if op.random else []
         if op.source is not None:
             about.append(labels.source(op.source))
         return "\n".join(about)

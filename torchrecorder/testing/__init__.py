@@ -175,6 +175,7 @@ class Builder:
         outputs: int = 1,
         grads: tuple[str, ...] = (),
         slots: tuple[str, ...] = (),
+        random: bool = False,
     ) -> ValueId:
         """An op that reads *inputs*; returns its (first) result.
 
@@ -183,6 +184,7 @@ class Builder:
             outputs: The number of results; with 0, its first input is returned.
             grads: Names of the grad nodes it creates, in a chain.
             slots: Names of the arguments; by default numbers.
+            random: Whether it draws random numbers.
         """
         op = OpId(f"o{self._next('ops')}")
         number = self._next("index")
@@ -200,7 +202,7 @@ class Builder:
         self.events.append(
             Op(
                 op, where, number, kind, name, f"torch.{name}", read, tuple(made), written,
-                arguments, source, 0.0, False,
+                arguments, source, 0.0, False, random=random,
             )
         )
         if self._open:

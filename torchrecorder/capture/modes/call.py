@@ -15,6 +15,7 @@ from torchrecorder.capture.hooks.python_calls import PythonCall
 from torchrecorder.capture.internals.access import ACCUMULATION
 from torchrecorder.capture.modes.call_site import Caller
 from torchrecorder.capture.modes.op_schema import RECEIVED, STATISTICS, FunctionFacts
+from torchrecorder.capture.modes.random_draws import draws_random
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.tensors.entries import Entry
 from torchrecorder.capture.tensors.tensor_table import TensorTable
@@ -106,12 +107,15 @@ class Call:
         failed: bool,
     ) -> Op:
         """The event of the call."""
-        facts, place = self.facts, self.place
+        facts, place, random = self.facts, self.place, False
+        if facts.random_switches is not None and kind is OpKind.CALLED and not failed:
+            random = draws_random(facts.random_switches, self.arguments, self.inputs)
         return Op(
             self.op, place.scope if place is not None else None, self.index, kind,
             facts.name, facts.qualname, self.inputs, outputs,
             outputs if writes == outputs else writes,
             self.arguments, self.source, seconds, place is not None and place.recompute, failed,
+            random,
         )
 
     def was_given(self, tensor: Tensor) -> bool:

@@ -15,6 +15,7 @@ from torchrecorder.capture.internals.access import HigherOrderOperator, OpOverlo
 from torchrecorder.capture.modes.composed import COMPOSED
 from torchrecorder.capture.modes.overloads import Overloads, documented, overloads_of, positional
 from torchrecorder.capture.modes.python_functions import cells, positional_parameters
+from torchrecorder.capture.modes.random_draws import switches_of
 from torchrecorder.graph.memory_access import LEAVES_UNSET
 
 STATISTICS = dict.fromkeys(
@@ -148,6 +149,8 @@ class FunctionFacts:
     runs_backward: bool = False  # runs the autograd graph
     higher_order: bool = False  # a higher-order operator
     leaves_unset: bool = False  # returns uninitialized memory
+    # if it can draw from a random generator, the arguments that decide, with their defaults
+    random_switches: Mapping[str, str] | None = None
     # implemented in Python, with a body that can be recorded; see `composed`
     composed: bool = False
     # called by the dispatcher, before the versions of written tensors increase
@@ -212,6 +215,7 @@ def _compute_facts(func: Callable[..., Any]) -> FunctionFacts:
         runs_backward=runs_backward,
         higher_order=isinstance(func, HigherOrderOperator),
         leaves_unset=name in LEAVES_UNSET,
+        random_switches=switches_of(func, name, _packet(func), schemas),
         composed=in_python and func in COMPOSED,
         overloads=overloads_of(_operator(func), operators, spreads=in_python),
     )
@@ -230,6 +234,7 @@ def operator_facts(func: Any) -> FunctionFacts:
         reads_data=name in _READS_DATA,
         writes=silent or tuple(argument.name for argument in arguments if argument.is_write),
         leaves_unset=name in LEAVES_UNSET,
+        random_switches=switches_of(func, name, func, (func._schema,)),
         dispatched=not silent,
     )
 
@@ -333,6 +338,11 @@ def _schemas(func: Any, *, in_python: bool = False) -> tuple[Any, ...]:
         return ()
     if isinstance(func, OpOverload):
         return (func._schema,)
-    own = isinstance(func, OpOverloadPacket)
-    packet = func if own else getattr(torch.ops.aten, _operator(func).partition("::")[2], None)
-    return tuple((getattr(packet, "_schemas", None) or {}).values())
+    return tuple((getattr(_packet(func), "_schemas", None) or {}).values())
+
+
+def _packet(func: Any) -> Any:
+    """The operator behind a function, with all overloads; an overload itself."""
+    if isinstance(func, (OpOverload, OpOverloadPacket)):
+        return func
+    return getattr(torch.ops.aten, _operator(func).partition("::")[2], None)

@@ -167,6 +167,8 @@ const createModel = data => {
   }
 
   const notes = ofFacts(rows => rows.filter(([title]) => title === "note").map(row => row[1]));
+  // What an op draws from a random generator: "random numbers", or an empty text.
+  const draws = ofFacts(rows => rows.find(([title]) => title === "draws")?.[1] ?? "");
   // The parameters and buffers of a module: [name, description] each.
   const stored = ofFacts(rows => rows.map(([title, text]) =>
     [/^(?:parameter|buffer) (.+)$/.exec(title)?.[1], text]).filter(([name]) => name));
@@ -187,7 +189,7 @@ const createModel = data => {
     typeOf: item => text(items.cls[item]) || text(items.op[item]),
     source: item => text(items.source[item]),
     factsOf: item => facts(items.facts[item]),
-    notes, stored,
+    notes, draws, stored,
     tensorText: tensor => text(tensors.text[tensor]),
     tensorFacts: tensor => facts(tensors.facts[tensor]),
   };

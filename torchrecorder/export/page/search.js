@@ -1,4 +1,5 @@
-// Search: finds boxes by name, class, op, shape, parameter and line of code, the best ones first.
+// Search: finds boxes by name, class, op, shape, parameter and line of code, and those that draw
+// random numbers, the best ones first.
 
 "use strict";
 
@@ -22,7 +23,7 @@ const search = (() => {
       return {
         item, title, shown, lowerTitle: lower(title), lowerPath: lower(path), last: lower(last),
         lowerClass: lower(cls), stored: stored.map(lower),
-        all: [shown, ...stored.map(lower), lower(model.source(item))].join("\n"),
+        all: [shown, ...stored.map(lower), lower(model.source(item)), model.draws(item)].join("\n"),
       };
     });
   }
@@ -72,7 +73,8 @@ const search = (() => {
     if (!word) return "";
     const has = ([name]) => inside(model.path(item), name).toLowerCase().includes(word);
     const found = storedIn(model, item).find(has);
-    return found ? `${found[0]} ${found[1].split(" on ")[0]}` : model.source(item);
+    if (found) return `${found[0]} ${found[1].split(" on ")[0]}`;
+    return model.draws(item).includes(word) ? model.draws(item) : model.source(item);
   }
 
   return { index, find, reason, queryWords };

@@ -26,6 +26,9 @@ from torchrecorder.views.view import BoxKind, View
 
 FactRow = tuple[str, str]
 
+DRAWS_RANDOM: FactRow = ("draws", "random numbers")
+"""The row of an op that draws from a random generator, which the search of the page finds."""
+
 MAX_LISTED = 200
 """The maximum number of siblings of a fold that are listed in its panel."""
 
@@ -166,6 +169,8 @@ class Facts:
         yield "function", op.qualname or op.name
         if op.kind is OpKind.HIDDEN:
             yield "seen by", "autograd, or the edge of a scope, only"
+        if op.random:
+            yield DRAWS_RANDOM
         yield from op.arguments
         for slot in op.inputs:
             name = "" if slot.name.isdigit() else slot.name

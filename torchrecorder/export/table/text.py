@@ -16,6 +16,7 @@ from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES, OWNED, PARAMETER_BYTES, PARAMETERS, TRAINABLE, in_no_module,
 )
+from torchrecorder.annotations.random_draws import drawing_functions
 from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import FLAG, LIST, check_one, number_or, one_of, plural, whole_number
@@ -233,6 +234,8 @@ def _remarks(recording: RecordedRun) -> Iterator[str]:
         yield f"Cause: {cause}"
     for text in nan_origin.describe(recording):
         yield f"Note: {text}"
+    if drawing := drawing_functions(recording):
+        yield f"Note: random numbers drawn by {labels.shorten(', '.join(drawing), 120)}"
     for note in recording.run.notes:
         yield f"Note: {note}"
     if recording.run.lost:
