@@ -7,6 +7,7 @@ import pytest
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -68,6 +69,22 @@ def test_files_keep_it() -> None:
     assert decode(data, Recording) == noisy()
     del data["ops"]["random"]
     assert decode(data, Recording) == noisy(random=False)
+
+
+@pytest.mark.parametrize("most, steps", [(1, "01"), (2, "012"), (4, "01234"), (8, "02468")])
+def test_the_legend_has_no_number_twice(most: int, steps: str) -> None:
+    """Small counts have fewer colors."""
+    build = Builder("Net")
+    with build.scope("", "Net"):
+        x = build.input()
+        with build.scope("quiet", "Block"):
+            x = build.op("relu", x)
+        with build.scope("noisy", "Block"):
+            for number in range(9):
+                x = build.op("relu", x, random=number < most)
+    view = make_view(build.recording(), ViewOptions(depth=1))
+    entries = draw(view, Style(color_by="random_draws")).legend
+    assert "".join(entry.text for entry in entries[1:]) == steps
 
 
 @pytest.mark.parametrize("random", [True, False])

@@ -14,7 +14,7 @@ from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, View
 
 SCALE_COLORS = 5
-"""Colors of the scale in the legend."""
+"""Maximum colors of the scale in the legend."""
 
 MAX_COLORS = 10
 """Maximum colors in the legend for a discrete annotation."""
@@ -108,13 +108,17 @@ class ColorScale:
         ]
 
     def _steps(self) -> list[LegendEntry]:
-        """Equal steps of the scale; a single one if all numbers are equal."""
-        shares = [1.0]
-        if self.low < self.high:
-            shares = [step / (SCALE_COLORS - 1) for step in range(SCALE_COLORS)]
+        """Equal steps of the scale, as many as have different texts; a single one if all numbers
+        are equal."""
+        texts = {1.0: self._number(1.0)}
+        for steps in range(1, SCALE_COLORS) if self.low < self.high else ():
+            shares = [step / steps for step in range(steps + 1)]
+            finer = {share: self._number(share) for share in shares}
+            if steps == 1 or len(set(finer.values())) == len(finer):
+                texts = finer
         return [
             LegendEntry(self._title(), self.theme.text_only, "scale"),
-            *(LegendEntry(self._number(share), self._swatch(share), "scale") for share in shares),
+            *(LegendEntry(text, self._swatch(share), "scale") for share, text in texts.items()),
         ]
 
     def _number(self, share: float) -> str:
