@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -223,20 +223,10 @@ def _compute_facts(func: Callable[..., Any]) -> FunctionFacts:
 
 def operator_facts(func: Any) -> FunctionFacts:
     """The facts about an operator overload, for calls of the dispatcher."""
-    arguments = func._schema.arguments
-    name = _specific(func, _plain_name(str(func.__name__).partition(".")[0]))
-    silent = silent_writes(func, name, ())
-    return FunctionFacts(
-        name=name,
-        qualname=_qualname(func, name),
-        parameters=tuple(argument.name for argument in arguments if not argument.kwarg_only),
-        ignored=name in _IGNORED,
-        reads_data=name in _READS_DATA,
-        writes=silent or tuple(argument.name for argument in arguments if argument.is_write),
-        leaves_unset=name in LEAVES_UNSET,
-        random_switches=switches_of(func, name, func, (func._schema,)),
-        dispatched=not silent,
-    )
+    facts = _compute_facts(func)
+    silent = silent_writes(func, facts.name, ())
+    writes = silent or tuple(facts.declared)
+    return replace(facts, in_place=False, writes=writes, dispatched=not silent)
 
 
 def _attribute_facts(func: Any, name: str) -> FunctionFacts:
