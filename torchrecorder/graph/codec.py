@@ -2,7 +2,8 @@
 
 The data is columnar: each table is an object with one list per column. The types of the
 columns are those of the fields of `Scope`, `Op` and the others; files are checked against them,
-because they may come from anywhere. The schema is published as ``docs/recording.schema.json``.
+because they may come from anywhere. Files of earlier versions lack columns of fields with a
+default. The schema is published as ``docs/recording.schema.json``.
 """
 
 from __future__ import annotations
