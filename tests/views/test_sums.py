@@ -260,7 +260,7 @@ def sum_with_other_steps(terms: list[torch.Tensor]) -> torch.Tensor:
 
 def sum_in_a_loop(terms: list[torch.Tensor]) -> torch.Tensor:
     total: torch.Tensor | int = 0
-    for term in terms: total = total + [*(part.exp() for part in (term,))][0].cos()  # fmt: skip # noqa
+    for term in terms: total = total + [*(part.exp() for part in (term,))][0].cos()  # noqa
     assert isinstance(total, torch.Tensor)
     return total
 
