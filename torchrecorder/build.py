@@ -247,7 +247,8 @@ class _TableBuilder:
     def _finish_random(self) -> None:
         """Ops whose results have no elements have drawn no numbers."""
         for op in [op for op in self.ops.values() if op.random]:
-            if not any(self.values[value].bytes for value in op.outputs):
+            made = map(self.values.get, op.outputs)
+            if all(value is not None and not value.bytes for value in made):
                 self.ops[op.id] = op.replace(random=False)
 
     def _switches(self) -> Iterator[GradSwitch]:
