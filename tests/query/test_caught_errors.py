@@ -86,7 +86,8 @@ def failed_inside() -> tr.Recording:
 def test_a_backward_pass_inside_a_module():
     """The operation has the error, and so have closed modules around the pass; its call has not."""
     recording = failed_inside()
-    error = "in backward: ValueError at test_caught_errors.py:26: no gradient here"
+    line = Broken.backward.__code__.co_firstlineno + 2
+    error = f"in backward: ValueError at test_caught_errors.py:{line}: no gradient here"
     assert texts(recording) == {"mul": f"× 2 {error}", "backward": "failed"}
     assert texts(recording, depth=0)["Net"].endswith(error)
 
