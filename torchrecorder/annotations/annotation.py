@@ -157,7 +157,7 @@ class Numbers:
 
     def of_owned(self, members: Sequence[str], within: Collection[str]) -> float | None:
         """The same as `of`, for *members* and what `ParameterOwners.within` gives for them."""
-        if self._is_unknown(within):
+        if self.unknown and not self.unknown.isdisjoint(within):
             return None
         found, merge = self._all_of(members, within), self.annotation.merge
         if len(found) == 1:
@@ -167,10 +167,7 @@ class Numbers:
 
     def is_unknown(self, members: Iterable[str]) -> bool:
         """Whether one of *members* has an unknown number."""
-        return bool(self.unknown) and self._is_unknown(self.owned.within(members))
-
-    def _is_unknown(self, within: Collection[str]) -> bool:
-        return not self.unknown.isdisjoint(within)
+        return bool(self.unknown) and not self.unknown.isdisjoint(self.owned.within(members))
 
     def all_of(self, members: Iterable[str]) -> list[float]:
         """The number of each of *members*; of the outermost scopes, if numbers cannot be combined.

@@ -12,7 +12,7 @@ from torchrecorder.style.color import edge, ink, mix, tint
 from torchrecorder.style.figure import Look
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.themes import Theme
-from torchrecorder.views.view import Box, Cluster, View
+from torchrecorder.views.view import Box, Cluster, Nesting, View
 
 
 class CustomColors:
@@ -79,9 +79,6 @@ def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
 
 
 @once
-def _depths(recording: RecordedRun) -> dict[ScopeId | None, int]:
-    """The number of scopes around what is in each scope."""
-    found: dict[ScopeId | None, int] = {None: 0}
-    for scope in recording.scopes.values():  # outer ones first
-        found[scope.id] = found[scope.parent] + 1
-    return found
+def _depths(recording: RecordedRun) -> Mapping[str | None, int]:
+    """The depth of each scope, regions included; -1 for None."""
+    return Nesting({scope.id: scope.parent for scope in recording.scopes.values()}).depth

@@ -264,6 +264,7 @@ def _for_each_weight(recording: RecordedRun) -> Iterator[OpId]:
 
 
 def _is_beside_modules(recording: RecordedRun, scope: ScopeId | None) -> bool:
+    """Whether a scope is in no module, or in a ``no_grad`` of one."""
     for outer in map(recording.scopes.__getitem__, recording.within(scope)):
         if outer.kind in (ScopeKind.MODULE, ScopeKind.NO_GRAD):
             return outer.kind is ScopeKind.NO_GRAD
