@@ -44,6 +44,16 @@ def test_recording_imports_no_drawing():
     assert _python(code).stdout.split() == []
 
 
+def test_import_collects_garbage_once() -> None:
+    """Importing what records searches for garbage once, at its end, and not every few modules."""
+    code = (
+        "import torch, gc, torchrecorder; started = [];"
+        "gc.callbacks.append(lambda phase, _: started.append(phase) if phase == 'start' else None);"
+        "torchrecorder.record; gc.callbacks.clear(); print(len(started) <= 1, gc.isenabled())"
+    )
+    assert _python(code).stdout.split() == ["True", "True"]
+
+
 def test_the_first_recording_waits_for_no_library():
     """The first recording imports nothing but torch's own modules, that for its rows, and what
     finds objects by name.

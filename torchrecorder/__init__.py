@@ -14,6 +14,7 @@ from torchrecorder.errors import (
     NothingFound, Notice, NotKept, NotThere, RecorderInUse, RecordingVersionError, SmallText,
     TorchRecorderError, UnknownAnnotation, UnknownFormat, UnsupportedTorch,
 )
+from torchrecorder.graph.gc_pause import without_gc
 
 if TYPE_CHECKING:
     from torchrecorder.api import render_network, summary
@@ -99,7 +100,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    with without_gc():
+        return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
