@@ -19,11 +19,11 @@ from torchrecorder.views.view import BoxKind, View
 
 
 class Rounds(nn.Module):
-    """Adds one tensor after the other."""
+    """Multiplies by one tensor after the other."""
 
     def forward(self, h: Tensor, *given: Tensor) -> Tensor:
         for item in given:
-            h = h + item
+            h = h * item
         return h
 
 
@@ -65,7 +65,7 @@ def in_two_calls(first: Sequence[int], second: Sequence[int]) -> Recording:
 
 @pytest.mark.parametrize("inputs_first", [False, True])
 def test_inputs_of_each_round_count_in_the_module_that_reads_them(inputs_first: bool) -> None:
-    """A loop of four additions is worth a fold only if an input of its own goes with each."""
+    """A loop of four multiplications is worth a fold only if an input of its own goes with each."""
     computed, given = [0, 0, 0, 0], [1, 2, 3, 4]
     pair = (given, computed) if inputs_first else (computed, given)
     view = view_of(in_two_calls(*pair), depth=9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -177,6 +178,41 @@ def test_what_only_it_reads_can_fold():
     assert len(sums(view)) == 1
 
 
+def from_the_first(terms: list[torch.Tensor]) -> torch.Tensor:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def into_the_first(terms: list[torch.Tensor]) -> torch.Tensor:
+    total = terms[0]
+    for term in terms[1:]:
+        total += term
+    return total
+
+
+def by_reduce(terms: list[torch.Tensor]) -> torch.Tensor:
+    return functools.reduce(torch.add, terms)
+
+
+@pytest.mark.parametrize("total", [from_the_first, into_the_first, by_reduce])
+def test_a_sum_may_begin_with_its_first_term(
+    total: Callable[[list[torch.Tensor]], torch.Tensor]
+) -> None:
+    """If it has more terms than programs write one by one."""
+    nets = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
+
+    def program(x: torch.Tensor, number: int) -> torch.Tensor:
+        return total([net(x) for net in nets[:number]]) / 2
+
+    view = view_of(torchrecorder.record(program, (torch.ones(1, 3), 4)))
+    (box,) = sums(view)
+    assert sorted(box.count for box in view.boxes.values()) == [1, 1, 1, 1, 4]
+    assert sum(member in view.recording.ops for member in view.boxes[box].members) == 3
+    assert not sums(view_of(torchrecorder.record(program, (torch.ones(1, 3), 3))))
+
+
 def of_generator(net: nn.ModuleList, x: torch.Tensor) -> torch.Tensor:
     total = sum(branch(x) for branch in net)
     assert isinstance(total, torch.Tensor)
@@ -275,6 +311,10 @@ def sum_of_tensors(terms: list[torch.Tensor]) -> torch.Tensor:
     return terms[0] + terms[1] + terms[2]
 
 
+def sum_with_a_number(terms: list[torch.Tensor]) -> torch.Tensor:
+    return terms[0] + terms[1] + 1 + terms[2] + 2
+
+
 def sum_of_twice(terms: list[torch.Tensor]) -> torch.Tensor:
     total: torch.Tensor | int = 0
     for _ in range(3):
@@ -299,7 +339,7 @@ def cumulative(terms: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     "program",
     [
         sum_read_between, sum_with_other_steps, sum_in_a_loop, sum_of_one, sum_of_tensors,
-        sum_of_twice, sum_of_others_on_a_line, cumulative,
+        sum_with_a_number, sum_of_twice, sum_of_others_on_a_line, cumulative,
     ],
 )
 def test_what_is_no_such_sum_is_drawn_as_it_is(program: Callable[..., object]) -> None:

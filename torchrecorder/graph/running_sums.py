@@ -48,22 +48,27 @@ def sums_rounds(op: Op, members: Iterable[str], sums: frozenset[OpId]) -> bool:
 
 
 def sums_at_once(recording: Relations, calls: CallsOf) -> Iterator[list[Op]]:
-    """The ops of each running sum in which only a generator expression runs between them.
+    """The ops of each sum in which only a generator expression runs between them.
 
-    They are those of ``sum(losses)``, ``sum(branch(x) for branch in branches)``, and of loops that
-    only add. Only the next op reads the result of each of them.
+    They are those of ``sum(losses)``, ``sum(branch(x) for branch in branches)``,
+    ``functools.reduce(torch.add, losses)``, and of loops that only add. Only the next op reads the
+    result of each of them. A sum that does not begin with 0 has at least four terms: two or three
+    are usually written one by one.
 
     Args:
         calls: The calls of functions around an op or scope, in the module that runs it.
     """
     kept = {slot.value for slot in recording.outputs}
+    known: set[OpId] = set()
     for op in recording.ops.values():
-        added = op if op.name in ADDS and begins_sum(op) else None
-        chain: list[Op] = []
+        if op.name not in ADDS or op.id in known:
+            continue
+        chain, added = list[Op](), op if begins_sum(op) or len(op.inputs) == 2 else None
         while added is not None:
             chain.append(added)
             added = _next(recording, added, calls) if kept.isdisjoint(added.outputs) else None
-        if len(chain) > 1:
+        known.update(item.id for item in chain)
+        if len(chain) > (1 if begins_sum(op) else 2):
             yield chain
 
 
@@ -74,7 +79,7 @@ def _next(recording: Relations, op: Op, calls: CallsOf) -> Op | None:
         return None
     (later,) = readers
     same = later.source == op.source and later.scope == op.scope and later.name in ADDS
-    if not same or begins_sum(later) or later.inputs[0].value not in op.outputs:
+    if not same or len(later.inputs) != 2 or later.inputs[0].value not in op.outputs:
         return None
     siblings = recording.children[op.scope]
     first = bisect_right(siblings, op.index, key=_index)
