@@ -132,15 +132,16 @@ def test_what_is_no_single_argument_has_its_shape(kept: bool) -> None:
     assert "carried over: 1×4" in texts(figure_of(torchrecorder.record(run, torch.ones(1, 4))))
 
 
-def test_two_values_of_one_line_are_two() -> None:
-    """Though the same function makes both."""
+@pytest.mark.parametrize("sizes, text", [((2, 3), "1×4, 2×3"), ((1, 4), "2 tensors of 1×4")])
+def test_two_values_of_one_line_are_two(sizes: tuple[int, ...], text: str) -> None:
+    """Though the same function makes both, also of one shape."""
     def run(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
         for _ in range(4):
             one, other = torch.tanh(one), torch.tanh(other)
         return one, other
 
-    recording = torchrecorder.record(run, (torch.ones(1, 4), torch.ones(2, 3)))
-    assert "carried over: 1×4, 2×3" in texts(figure_of(recording))
+    recording = torchrecorder.record(run, (torch.ones(1, 4), torch.ones(*sizes)))
+    assert f"carried over: {text}" in texts(figure_of(recording))
 
 
 @pytest.mark.parametrize("depth", (None, 1, 2, "ops"))

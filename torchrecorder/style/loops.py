@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
@@ -43,7 +44,8 @@ def next_round(view: View, back: Iterable[Arrow]) -> str:
 
 
 def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
-    """For each value the argument in the next iteration, or its shape; then other kinds."""
+    """For each value the argument in the next iteration, or its shape, with the number of values
+    that have it; then other kinds."""
     flows, kinds = FlowClassifier(view), set[FlowKind]()
     values, names = dict[object, Value](), dict[object, str]()
     for arrow in arrows:
@@ -60,8 +62,11 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
             names.setdefault(maker, "")
         else:
             names[maker] = f"{name} {place}" if place else name
+    shapes = {maker: labels.value(values[maker]) for maker, name in names.items() if not name}
+    number = Counter(shapes.values())
     for maker, name in names.items():
-        yield name or labels.value(values[maker])
+        text = name or shapes[maker]
+        yield labels.alike(text, number[text]) if not name and number[text] > 1 else text
     yield from (f"{flow.value}s" for flow in FlowKind if flow in kinds)
 
 

@@ -104,16 +104,18 @@ class TreeAppearance:
 
     @cached_property
     def rounds(self) -> Mapping[int, str]:
-        """The caption of the values that each loop passes to its next iteration, by its fold."""
-        found: dict[int, list[Arrow]] = {}
+        """The caption of the values that each loop passes to its next iteration, by its fold; those
+        of the iteration that passes on most."""
+        found: dict[int, dict[int, list[Arrow]]] = {}
         known, loops = set[tuple[int, str, bool]](), set[int]()
         recording = self.tree.view.recording
         called_again = any(len(module.calls) > 1 for module in recording.modules.values())
         may_loop = called_again or any(map(is_block, self.fold_boxes))
-        for fold, arrow in self._between_siblings() if self.fold_boxes and may_loop else ():
+        between = self._between_siblings() if self.fold_boxes and may_loop else ()
+        for fold, sibling, arrow in between:
             if not is_run(recording, arrow.head):
                 continue
-            found.setdefault(fold, []).append(arrow)
+            found.setdefault(fold, {}).setdefault(sibling, []).append(arrow)
             if fold in loops:
                 continue
             module = module_around(recording, arrow.head)
@@ -122,16 +124,18 @@ class TreeAppearance:
                 known.add(key)
                 box = self.fold_boxes[self.tree.places[fold].id]
                 loops.update([fold] if runs_again(recording, box, arrow.head) else ())
-        return {fold: next_round(self.tree.view, found[fold]) for fold in sorted(loops)}
+        most = {fold: max(found[fold].values(), key=len) for fold in sorted(loops)}
+        return {fold: next_round(self.tree.view, arrows) for fold, arrows in most.items()}
 
-    def _between_siblings(self) -> Iterator[tuple[int, Arrow]]:
-        """Each arrow from one sibling of a fold to another, with the place of the fold."""
+    def _between_siblings(self) -> Iterator[tuple[int, int, Arrow]]:
+        """Each arrow from one sibling of a fold to another, with the places of the fold and of the
+        first sibling."""
         places = self.tree.places
         for number in self.tree.leaving:
             *_, sibling = self.tree.apart(*self.tree.lines[number])
             fold = places[sibling].parent
             if fold >= 0 and places[fold].fold:
-                yield fold, self.tree.view.arrows[number]
+                yield fold, sibling, self.tree.view.arrows[number]
 
     def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
         """The legend of each theme, including closed boxes."""
