@@ -251,11 +251,8 @@ def test_columns_of_numbers_are_those_of_each_place(recording: Recording) -> Non
         (drawn.fold_boxes if place.fold else boxes)[place.id].members
         for place in drawn.tree.places
     ]
-    parents = [place.parent for place in drawn.tree.places]
     counts = [max(1, len(place.fold)) for place in drawn.tree.places]
-    found = numbers.columns(
-        recording, members, parents, counts, Style(), lambda text: 0, times=True
-    )
+    found = numbers.columns(recording, members, counts, Style(), lambda text: 0, times=True)
     values = {entry["key"]: entry["values"] for entry in found}
     for annotation in ANNOTATIONS:
         computed = annotation.on(recording)

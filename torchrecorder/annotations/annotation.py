@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -11,7 +11,7 @@ from numbers import Real
 from statistics import fmean
 from typing import Any
 
-from torchrecorder.annotations.parameter_owners import ParameterOwners
+from torchrecorder.annotations.parameter_owners import ParameterOwners, Whole
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ScopeId
@@ -152,14 +152,10 @@ class Numbers:
         Duplicates, such as tied parameters, count once. If numbers cannot be combined, a scope has
         its own number, else that of its first output with a number.
         """
-        members = [*members]
-        return self.of_owned(members, self.owned.within(members))
-
-    def of_owned(self, members: Sequence[str], within: Collection[str]) -> float | None:
-        """The same as `of`, for *members* and what `ParameterOwners.within` gives for them."""
-        if self.unknown and not self.unknown.isdisjoint(within):
+        whole = self.owned.within(members)
+        if self.unknown and not self.unknown.isdisjoint(whole):
             return None
-        found, merge = self._all_of(members, within), self.annotation.merge
+        found, merge = self._all_of(whole), self.annotation.merge
         if len(found) == 1:
             return +found[0]  # a plain number, no `Ratio`
         number = merge(found) if found and merge is not None else None
@@ -175,16 +171,16 @@ class Numbers:
         Grad nodes alone, as in the backward view, have those of the tensors whose gradients they
         receive.
         """
-        members = [*members]
-        return self._all_of(members, self.owned.within(members))
+        return self._all_of(self.owned.within(members))
 
-    def _all_of(self, members: Sequence[str], within: Collection[str]) -> list[float]:
-        nodes = [inner for inner in within if inner in self.by_node]
-        if not nodes and self.annotation.merge is None:
-            nodes = [self._received[member] for member in members if member in self._received]
-        if len(nodes) > 1 and self.annotation.merge is None:
-            nodes = of_outputs(self.owned.recording, members, nodes) or nodes
-        return [self.by_node[node] for node in nodes]
+    def _all_of(self, whole: Whole) -> list[float]:
+        nodes = [*filter(self.by_node.__contains__, whole)]
+        if self.annotation.merge is None:
+            if not nodes:
+                nodes = [self._received[member] for member in whole if member in self._received]
+            elif len(nodes) > 1:
+                nodes = _of_outputs(self.owned.recording, whole, nodes) or nodes
+        return [*map(self.by_node.__getitem__, nodes)]
 
     @cached_property
     def _received(self) -> Mapping[str, str]:
@@ -240,10 +236,11 @@ class Numbers:
         return 0 if total is None else total
 
 
-def of_outputs(recording: RecordedRun, members: Sequence[str], nodes: Collection[str]) -> list[str]:
-    """For each outermost scope, itself or its first output in *nodes*; none if one has neither."""
-    wanted, inside = frozenset(nodes), frozenset(members)
-    scopes = (recording.scopes.get(ScopeId(member)) for member in members)
+def _of_outputs(recording: RecordedRun, inside: Collection[str], nodes: list[str]) -> list[str]:
+    """For each outermost scope *inside*, itself or its first output in *nodes*; none if one has
+    neither."""
+    wanted = frozenset(nodes)
+    scopes = (recording.scopes.get(ScopeId(item)) for item in inside)
     calls = [scope for scope in scopes if scope is not None and scope.parent not in inside]
     ways = [(call.id, *(value for _, value in call.outputs)) for call in calls]
     found = [next((node for node in way if node in wanted), None) for way in ways]

@@ -33,11 +33,8 @@ class FunctionRead(NamedTuple):
     around: ScopeId | None
 
 
-def without_former(recording: RecordedRun, members: Sequence[str]) -> Sequence[str]:
-    """*members* without nodes that only the first of two compared runs has, unless all are such."""
-    if not recording.former:
-        return members
-    return [member for member in members if member not in recording.former] or members
+class Whole(dict[str, None]):
+    """Some members, and the parameters and buffers that count with them."""
 
 
 @dataclass(frozen=True)
@@ -76,18 +73,27 @@ class ParameterOwners:
             owned.update(own(self.recording.modules[item]))
         return owned
 
-    def within(self, members: Iterable[str]) -> dict[str, None]:
-        """*members* and the parameters and buffers of their modules, and of ops in functions."""
-        found: dict[str, None] = dict.fromkeys(without_former(self.recording, [*members]))
+    def within(self, members: Iterable[str]) -> Whole:
+        """*members* and the parameters and buffers of their modules, and of ops in functions;
+        without nodes that only the first of two compared runs has, unless all are such."""
+        if isinstance(members, Whole):
+            return members
+        recording, found = self.recording, Whole(dict.fromkeys(members))
+        if recording.former and not recording.former.issuperset(found):
+            found = Whole((item, None) for item in found if item not in recording.former)
+        scopes, modules, reads = recording.scopes, recording.modules, self.function_reads
+        calls = map(ScopeId, filter(scopes.__contains__, found))
+        called = [scopes[call].module for call in calls]
+        called += map(ModuleId, filter(modules.__contains__, found))
         covered: set[ModuleId] = set()
-        for module in filter(None, map(self._module, list(found))):
-            if module not in covered:
+        for module in dict.fromkeys(called):
+            if module is not None and module not in covered:
                 covered.update(self.modules(module))
                 found.update(dict.fromkeys(map(str, self.by_module(module))))
-        reads = self.function_reads
-        for read in (read for member in list(found) for read in reads.get(member, ())):
-            if read.scope in found and read.around not in found:
-                found.update(dict.fromkeys(read.values))
+        for op in filter(reads.__contains__, list(found)):
+            for read in reads[op]:
+                if read.scope in found and read.around not in found:
+                    found.update(dict.fromkeys(read.values))
         return found
 
     @cached_property
@@ -123,13 +129,6 @@ class ParameterOwners:
             reads = FunctionRead(of_none, scope, None), FunctionRead(of_some, scope, outer)
             found[op.id] = [read for read in reads if read.values]
         return found
-
-    def _module(self, member: str) -> ModuleId | None:
-        """The module that the scope *member* calls, *member* if it is a module, or None."""
-        scope = self.recording.scopes.get(ScopeId(member))
-        if scope is not None:
-            return scope.module
-        return ModuleId(member) if member in self.recording.modules else None
 
     @cached_property
     def tied(self) -> frozenset[ValueId]:

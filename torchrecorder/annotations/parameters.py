@@ -8,8 +8,10 @@ from math import prod
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import PROCESSES, Annotation, Numbers
 from torchrecorder.annotations.parameter_owners import flat_parameters
-from torchrecorder.events import Role
+from torchrecorder.events import STORED, Role
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Value
+from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -18,12 +20,17 @@ def stored(recording: RecordedRun, role: Role) -> list[Value]:
 
     Flat parameters are left out: their numbers are those of their parts.
     """
+    return _by_role(recording).get(role, [])
+
+
+@once
+def _by_role(recording: RecordedRun) -> dict[Role, list[Value]]:
     flat = frozenset(flat_parameters(recording).values())
-    found = [value for value in recording.values.values() if value.role is role]
-    return [
-        value for value in found
-        if value.id not in flat and not value.kind.startswith("Uninitialized")
-    ]
+    return grouped(
+        (value.role, value) for value in recording.values.values()
+        if value.role in STORED
+        and value.id not in flat and not value.kind.startswith("Uninitialized")
+    )
 
 
 def _of_each(

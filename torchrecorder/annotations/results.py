@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Union, get_args
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
-from torchrecorder.annotations.parameter_owners import ParameterOwners
+from torchrecorder.annotations.parameter_owners import ParameterOwners, Whole
 from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
 from torchrecorder.annotations.scope_members import ScopeMembers
@@ -120,19 +120,18 @@ def table(
         facts = {"count": len(ids)} if by == "type" else _facts(recording, ids[0])
         row: dict[str, Any] = {"id": ids[0], "name": place, **facts}
         nested = by in ("module", "scope")
-        whole = members
+        contents = members
         if nested:
-            whole = [member for call in ids for member in inside.of_scope(ScopeId(call))]
-        within = owned.within(whole)  # of a row once, not for each column
-        alone: dict[tuple[str, ...], tuple[Sequence[str], Collection[str]]] = {}
+            contents = [item for call in ids for item in inside.of_scope(ScopeId(call))]
+        whole = owned.within(contents)  # of a row once, not for each column
+        alone: dict[tuple[str, ...], Whole] = {}
         for numbers in filled:
-            row[numbers.annotation.name] = numbers.of_owned(whole, within)
+            row[numbers.annotation.name] = numbers.of(whole)
             if nested and numbers.annotation.merge is not None:
                 calls = tuple(call for call in ids if call in numbers.by_node)
                 if calls not in alone:
-                    own = _own(numbers, ids, members)
-                    alone[calls] = own, owned.within(own)
-                row[f"self_{numbers.annotation.name}"] = numbers.of_owned(*alone[calls])
+                    alone[calls] = owned.within(_own(numbers, ids, members))
+                row[f"self_{numbers.annotation.name}"] = numbers.of(alone[calls])
         rows.append(row)
     return rows
 

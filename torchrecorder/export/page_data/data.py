@@ -71,7 +71,6 @@ def page_data(
         "annotations": numbers.columns(
             recording,
             [boxes_of[bool(place.fold)][place.id].members for place in tree.places],
-            [place.parent for place in tree.places],
             [appearance.count for appearance in appearances],
             style,
             columns.strings,
