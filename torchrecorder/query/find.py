@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import partial
-from typing import Any, Generic, TypeVar, Union
+from functools import cached_property, partial
+from typing import Any, Union
 
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.checks import TEXT, check_one, guess
 from torchrecorder.errors import InvalidArgument, NotThere
 from torchrecorder.events import CALLED, FunctionCall, OpId, Role, SourceLine
 from torchrecorder.graph.end_names import end_names
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 
 NamedPart = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
-FoundT = TypeVar("FoundT", Module, Scope, Op, Value, GradNode, FunctionCall)
 
 _LINE = re.compile(r"(.*\.\w+):(\d+)")
 RANDOM = "random"
@@ -105,20 +105,25 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[NamedPart]]:
         yield [op for op in recording.ops.values() if _is_at(op.source, line)]
         yield [scope for scope in recording.scopes.values() if _is_at(scope.source, line)]
         return
-    for named in _KINDS:
-        yield named(recording).like(what)
+    for named in _kinds(recording):
+        yield named.like(what)
 
 
-class _PartNames(Generic[FoundT]):
-    """Parts of one kind, in run order, with the names of each."""
+class _PartNames:
+    """Parts of one kind, in run order, with the names of each; read when they are first asked."""
 
-    def __init__(self, named: Iterable[tuple[FoundT, Iterable[str]]]) -> None:
-        self._parts: list[FoundT] = []
-        self._places: dict[str, list[int]] = {}
-        for place, (part, names) in enumerate(named):
+    def __init__(self, named: Iterable[tuple[NamedPart, Iterable[str]]]) -> None:
+        self._named = named
+        self._parts: list[NamedPart] = []
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for place, (part, names) in enumerate(self._named):
             self._parts.append(part)
             for name in dict.fromkeys(names):
-                self._places.setdefault(name, []).append(place)
+                places.setdefault(name, []).append(place)
+        return places
 
     def like(self, what: str) -> list[NamedPart]:
         """The parts with the name *what*, or else those with a name that matches it as a pattern.
@@ -131,62 +136,23 @@ class _PartNames(Generic[FoundT]):
 
 
 @once
-def _modules(recording: RecordedRun) -> _PartNames[Module]:
-    known, modules = recording.call_paths.known, recording.modules.values()
-    return _PartNames((module, known(module.names)) for module in modules)
-
-
-@once
-def _calls(recording: RecordedRun) -> _PartNames[Scope]:
-    paths = recording.call_paths
-    return _PartNames((scope, paths[scope.id]) for scope in recording.scopes.values())
-
-
-@once
-def _values(recording: RecordedRun) -> _PartNames[Value]:
-    known, ends = recording.call_paths.known, _names_of_ends(recording)
-    values = recording.values.values()
-    return _PartNames((value, (*known(value.names), *ends.get(value.id, ()))) for value in values)
-
-
-@once
-def _ops(recording: RecordedRun) -> _PartNames[Op]:
-    return _PartNames((op, _names_of_op(recording, op)) for op in recording.ops.values())
-
-
-@once
-def _modules_by_class(recording: RecordedRun) -> _PartNames[Module]:
-    modules = recording.modules.values()
-    return _PartNames((module, (module.cls, module.qualname)) for module in modules)
-
-
-@once
-def _calls_by_class(recording: RecordedRun) -> _PartNames[Scope]:
-    return _PartNames((scope, _classes(scope)) for scope in recording.scopes.values())
-
-
-@once
-def _functions(recording: RecordedRun) -> _PartNames[FunctionCall]:
-    return _PartNames((call, _function_names(call)) for call in recording.function_calls.values())
-
-
-@once
-def _grad_nodes(recording: RecordedRun) -> _PartNames[GradNode]:
-    return _PartNames((grad, (grad.name,)) for grad in recording.grad_nodes.values())
-
-
-_KINDS: tuple[Callable[[RecordedRun], _PartNames[Any]], ...] = (
-    _modules, _calls, _values, _ops, _modules_by_class, _calls_by_class, _functions, _grad_nodes,
-)
-"""The parts of each kind, in the order in which they are searched."""
-
-
-def _names_of_ends(recording: RecordedRun) -> dict[str, list[str]]:
-    """The names of inputs and outputs, by id of the value."""
-    found: dict[str, list[str]] = {}
-    for _, value, names in end_names(recording):
-        found.setdefault(value, []).extend(names)
-    return found
+def _kinds(recording: RecordedRun) -> tuple[_PartNames, ...]:
+    """The parts of each kind, in the order in which they are searched."""
+    paths, known = recording.call_paths, recording.call_paths.known
+    ends = grouped((value, name) for _, value, names in end_names(recording) for name in names)
+    modules, scopes = recording.modules.values(), recording.scopes.values()
+    values, ops = recording.values.values(), recording.ops.values()
+    calls, grads = recording.function_calls.values(), recording.grad_nodes.values()
+    return (
+        _PartNames((module, known(module.names)) for module in modules),
+        _PartNames((scope, paths[scope.id]) for scope in scopes),
+        _PartNames((one, (*known(one.names), *ends.get(one.id, ()))) for one in values),
+        _PartNames((op, _names_of_op(recording, op)) for op in ops),
+        _PartNames((module, (module.cls, module.qualname)) for module in modules),
+        _PartNames((scope, _classes(scope)) for scope in scopes),
+        _PartNames((call, _function_names(call)) for call in calls),
+        _PartNames((grad, (grad.name,)) for grad in grads),
+    )
 
 
 def _names_of_op(recording: RecordedRun, op: Op) -> Iterator[str]:
