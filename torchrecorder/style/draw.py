@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from torchrecorder.annotations.nan_origin import first_bad
@@ -13,6 +13,7 @@ from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import CALLED, GRADIENT_MESSAGE, UNFINISHED, GradId, OpId, ScopeId
 from torchrecorder.graph.gc_pause import without_gc
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.style import labels
 from torchrecorder.style.argument_marks import Mark, argument_marks
@@ -103,39 +104,8 @@ def draw(
         captions: The captions of another view of the same recording without folds, in the same
             style except colors.
     """
-    captions = captions or Captions(view, style, _repeated(view))
-    graphs = GraphMarks(view, style.theme)
-    heat = None
-    if style.color_by is not None:
-        heat = ColorScale(view, style.color_by, style.theme, style.color_range)
-    drawn = bundles(view)
-    texts = line_labels(view, drawn, captions)
-    round_ = circles(view, {drawn[number].first.tail for number in texts})
-    shapes = tuple(_shapes(
-        view, style, captions, graphs, heat, round_, unread(view) if unused is None else unused
-    ))
-    shapes += tuple(_notes(view, style))
-    figure = Figure(
-        name=view.recording.name,
-        shapes=shapes,
-        groups=tuple(_groups(view, style, captions, graphs)),
-        lines=tuple(_lines(view, style, graphs, drawn, texts)),
-        direction=style.direction,
-        background=style.theme.paper if style.background is None else style.background,
-        fontname=style.fontname,
-        fontsize=style.fontsize,
-        legend=(
-            *(heat.legend() if heat is not None else graphs.legend()),
-            *(legend(view, style) if style.legend else ()),
-        ),
-        attributes=style.attributes,
-        paper=style.paper(),
-    )
-    return _finished(figure, view, style)
-
-
-def _finished(figure: Figure, view: View, style: Style) -> Figure:
-    """*figure* after the ``finish`` of *style*."""
+    drawing = _Drawing(view, style, captions or Captions(view, style, _repeated(view)))
+    figure = drawing.figure(unread(view) if unused is None else unused)
     finish = style.in_theme(style.theme).finish
     done = figure if finish is None else finish(figure, view)
     if not isinstance(done, Figure):
@@ -143,54 +113,133 @@ def _finished(figure: Figure, view: View, style: Style) -> Figure:
     return done
 
 
-def _shapes(
-    view: View,
-    style: Style,
-    captions: Captions,
-    graphs: GraphMarks,
-    heat: ColorScale | None,
-    round_: Mapping[str, str],
-    unused: Mapping[str, str],
-) -> Iterator[Shape]:
-    marks = ErrorMarkers(view)
-    numbers = BoxNumbers(
-        view, tuple(number for number in style.numbers if number != style.color_by)
-    )
-    cleared: Mapping[str, str] = cleared_gradients(view.recording) if view.backward else {}
-    for box in view.boxes.values():
-        look, label = style.look(box, view), captions.box(box)
-        if box.kind is not BoxKind.GRAD and view.is_idle(box):
-            label = (*label, Text("no gradient" if box.kind in WITH_SHAPE else "did not run"))
-        hooks = {cleared[member] for member in box.members if member in cleared}
-        if len(hooks) == 1:
-            label = (*label, *(Text(f"cleared by {item}") for item in hooks))
-        if box.count > 1 and (back := feedback(view, box)):
-            label = (*label, Text(next_round(view, back)))
-        if box.id in unused:
-            label, look = with_readers(label, look, unused[box.id])
-        label = (*label, *graphs.lines(box))
-        look = graphs.look(box, look) if heat is None else look
-        if box.share is not None:
-            look = dashed(look)
-        heated = heat is not None and not failed(box.id, view)
-        if heat is not None and heated:
-            look, label = heat.look(box, look), (*label, *heat.lines(box))
-        label = (*label, *numbers.lines(box), *marks.lines(box))
-        look = marks.look(box, look, style.theme, heated=heated)
-        if box.id in round_:
-            label, look = encircled(label, look, round_[box.id])
-        yield Shape(
-            id=box.id,
-            group=box.cluster,
-            label=label,
-            look=look,
-            tooltip="\n".join(
-                filter(None, [captions.tooltip(box), *graphs.tooltip(box.members)])
-            ),
-            count=box.count,
-            kind=box.kind.value,
-            name=captions.full_name(box.id),
+class _Drawing:
+    """The parts of the figure of one view."""
+
+    def __init__(self, view: View, style: Style, captions: Captions) -> None:
+        self.view, self.style, self.captions = view, style, captions
+        self.theme = style.theme
+        self.graphs = GraphMarks(view, style.theme)
+        self.heat = None
+        if style.color_by is not None:
+            self.heat = ColorScale(view, style.color_by, style.theme, style.color_range)
+        self.bundles = bundles(view)
+        self.texts = line_labels(view, self.bundles, captions)
+
+    def figure(self, unused: Mapping[str, str]) -> Figure:
+        """The figure, before the ``finish`` of the style; *unused* as for `draw`."""
+        view, style = self.view, self.style
+        marks = self.heat.legend() if self.heat is not None else self.graphs.legend()
+        return Figure(
+            name=view.recording.name,
+            shapes=(*self._shapes(unused), *_notes(view, style)),
+            groups=tuple(map(self._group, view.clusters.values())),
+            lines=tuple(self._lines()),
+            direction=style.direction,
+            background=self.theme.paper if style.background is None else style.background,
+            fontname=style.fontname,
+            fontsize=style.fontsize,
+            legend=(*marks, *(legend(view, style) if style.legend else ())),
+            attributes=style.attributes,
+            paper=style.paper(),
         )
+
+    def _shapes(self, unused: Mapping[str, str]) -> Iterator[Shape]:
+        view, style, heat, graphs = self.view, self.style, self.heat, self.graphs
+        marks = ErrorMarkers(view)
+        numbers = BoxNumbers(
+            view, tuple(number for number in style.numbers if number != style.color_by)
+        )
+        round_ = circles(view, {self.bundles[number].first.tail for number in self.texts})
+        cleared: Mapping[str, str] = cleared_gradients(view.recording) if view.backward else {}
+        for box in view.boxes.values():
+            look, label = style.look(box, view), self.captions.box(box)
+            if box.kind is not BoxKind.GRAD and view.is_idle(box):
+                label = (*label, Text("no gradient" if box.kind in WITH_SHAPE else "did not run"))
+            hooks = {cleared[member] for member in box.members if member in cleared}
+            if len(hooks) == 1:
+                label = (*label, *(Text(f"cleared by {item}") for item in hooks))
+            if box.count > 1 and (back := feedback(view, box)):
+                label = (*label, Text(next_round(view, back)))
+            if box.id in unused:
+                label, look = with_readers(label, look, unused[box.id])
+            label = (*label, *graphs.lines(box))
+            look = graphs.look(box, look) if heat is None else look
+            if box.share is not None:
+                look = dashed(look)
+            heated = heat is not None and not failed(box.id, view)
+            if heat is not None and heated:
+                look, label = heat.look(box, look), (*label, *heat.lines(box))
+            label = (*label, *numbers.lines(box), *marks.lines(box))
+            look = marks.look(box, look, self.theme, heated=heated)
+            if box.id in round_:
+                label, look = encircled(label, look, round_[box.id])
+            about = [self.captions.tooltip(box), *graphs.tooltip(box.members)]
+            yield Shape(
+                box.id, box.cluster, label, look, tooltip="\n".join(filter(None, about)),
+                count=box.count, kind=box.kind.value, name=self.captions.full_name(box.id),
+            )
+
+    def _group(self, cluster: Cluster) -> Group:
+        view, captions, graphs = self.view, self.captions, self.graphs
+        scope = view.recording.scopes.get(ScopeId(cluster.id))
+        about = [captions.scope_tooltip(scope, cluster)] if scope else []
+        label = *captions.cluster(cluster), *graphs.corner(cluster)
+        back = feedback(view, cluster) if cluster.count > 1 else ()
+        if back:
+            label = (*label, Text(next_round(view, back)))
+        return Group(
+            cluster.id, cluster.parent, label, self._group_look(cluster, scope),
+            tooltip="\n".join([*about, *graphs.tooltip([cluster.id])]),
+            count=cluster.count, name=captions.full_name(cluster.id),
+            loop=(back[0].tail, back[0].head) if back else None,
+        )
+
+    def _group_look(self, cluster: Cluster, scope: Scope | None) -> Look:
+        view, style, theme = self.view, self.style, self.theme
+        depth = view.nesting.depth[cluster.id]
+        if scope is None and not is_block(cluster.id):
+            look = theme.opened
+        elif scope is None or scope.kind in CALLED:
+            look = theme.groups[min(depth, len(theme.groups) - 2 + depth % 2)]
+        else:
+            look = theme.region
+        look = style.custom.frame(look, style.custom.of_cluster(cluster, view), theme)
+        if cluster.count > 1:
+            look = replace(look, width=2.0)
+        if style.color_by is None:
+            look = self.graphs.group_look(cluster, look)
+        if cluster.share is not None:
+            look = dashed(look)
+        if failed(cluster.id, view):
+            look = replace(look, stroke=theme.looks["failed"].stroke, width=1.8)
+        return look
+
+    def _lines(self) -> Iterator[Line]:
+        view = self.view
+        marks, side = argument_marks(view, self.bundles), view.recording.side_values
+        for number, bundle in enumerate(self.bundles):
+            arrow, look = bundle.first, self._line_look(bundle)
+            value, mark = same(view, arrow), marks.get(number, Mark())
+            broken = "\nacross a graph break" if self.graphs.crosses(arrow) else ""
+            yield Line(
+                arrow.tail, arrow.head, self.texts.get(number, ""), look,
+                tooltip=line_tooltip(view, bundle) + broken, value=bundle.trunk or value,
+                result=result(view.recording, arrow.tail, value), count=len(bundle.arrows),
+                mark=mark.text, place=mark.place, side=arrow.value in side,
+            )
+
+    def _line_look(self, bundle: Bundle) -> Look:
+        """The look of a line: light for updates, wide if it stands for many arrows."""
+        theme, attributes = self.theme, self.style.edge_attributes
+        look = theme.line if bundle.first.value else theme.gradient
+        if bundle.flow in UPDATES:
+            look = theme.update
+        elif len(bundle.arrows) > MAX_SINGLE_ARROWS:
+            look = replace(look, width=WIDE * look.width)
+        broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
+        look = self.graphs.line(bundle.first, dashed(look) if broken else look)
+        return replace(look, attributes=attributes) if attributes else look
 
 
 def _repeated(view: View) -> frozenset[str]:
@@ -219,90 +268,12 @@ def _notes(view: View, style: Style) -> Iterator[Shape]:
             yield Shape(f"failure:{number}", None, label, marked, text, kind="note", name=text)
 
 
-def _groups(view: View, style: Style, captions: Captions, graphs: GraphMarks) -> Iterator[Group]:
-    depth = view.nesting.depth
-    for cluster in view.clusters.values():
-        scope = view.recording.scopes.get(ScopeId(cluster.id))
-        about = [captions.scope_tooltip(scope, cluster)] if scope else []
-        label = *captions.cluster(cluster), *graphs.corner(cluster)
-        back = feedback(view, cluster) if cluster.count > 1 else ()
-        if back:
-            label = (*label, Text(next_round(view, back)))
-        yield Group(
-            id=cluster.id,
-            parent=cluster.parent,
-            label=label,
-            look=_group_look(view, style, graphs, cluster, depth[cluster.id]),
-            tooltip="\n".join([*about, *graphs.tooltip([cluster.id])]),
-            count=cluster.count,
-            name=captions.full_name(cluster.id),
-            loop=(back[0].tail, back[0].head) if back else None,
-        )
-
-
-def _group_look(view: View, style: Style, graphs: GraphMarks, cluster: Cluster, depth: int) -> Look:
-    theme = style.theme
-    scope = view.recording.scopes.get(ScopeId(cluster.id))
-    if scope is None and not is_block(cluster.id):
-        look = theme.opened
-    elif scope is None or scope.kind in CALLED:
-        look = theme.groups[min(depth, len(theme.groups) - 2 + depth % 2)]
-    else:
-        look = theme.region
-    look = style.custom.frame(look, style.custom.of_cluster(cluster, view), theme)
-    if cluster.count > 1:
-        look = replace(look, width=2.0)
-    if style.color_by is None:
-        look = graphs.group_look(cluster, look)
-    if cluster.share is not None:
-        look = dashed(look)
-    if failed(cluster.id, view):
-        look = replace(look, stroke=theme.looks["failed"].stroke, width=1.8)
-    return look
-
-
 def dashed(look: Look) -> Look:
     """*look* for parts that only some repeats have, and for messages of gradients."""
     return replace(look, dash="dashed", width=max(look.width, 1.3))
-
-
-def _lines(
-    view: View, style: Style, graphs: GraphMarks, drawn: Sequence[Bundle], texts: Mapping[int, str]
-) -> Iterator[Line]:
-    marks, side = argument_marks(view, drawn), view.recording.side_values
-    for number, bundle in enumerate(drawn):
-        arrow, look = bundle.first, _line_look(bundle, style.theme, graphs)
-        if style.edge_attributes:
-            look = replace(look, attributes=style.edge_attributes)
-        value, mark = same(view, arrow), marks.get(number, Mark())
-        broken = "\nacross a graph break" if graphs.crosses(arrow) else ""
-        yield Line(
-            tail=arrow.tail,
-            head=arrow.head,
-            label=texts.get(number, ""),
-            look=look,
-            tooltip=line_tooltip(view, bundle) + broken,
-            value=bundle.trunk or value,
-            result=result(view.recording, arrow.tail, value),
-            count=len(bundle.arrows),
-            mark=mark.text,
-            place=mark.place,
-            side=arrow.value in side,
-        )
 
 
 def narrow(line: Line) -> Look:
     """The look of *line* with the width of a single arrow."""
     width = round(line.look.width / WIDE, 6)  # exactly that of the theme
     return replace(line.look, width=width) if line.count > MAX_SINGLE_ARROWS else line.look
-
-
-def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
-    """The look of a line: light for updates, wide if it stands for many arrows."""
-    look = theme.line if bundle.first.value else theme.gradient
-    if bundle.flow in UPDATES:
-        look = theme.update
-    elif len(bundle.arrows) > MAX_SINGLE_ARROWS:
-        look = replace(look, width=WIDE * look.width)
-    broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
-    return graphs.line(bundle.first, dashed(look) if broken else look)
