@@ -99,28 +99,20 @@ class Painted(Checked):
     def _painted(self, figure: Figure, attributes: Mapping[str, str] | None = None) -> bytes:
         """The contents of the file; *attributes* of the graph are passed to Graphviz."""
         format, nested = self.suffix[1:], is_nested(figure, self.layout)
-        for_graphviz = any(_given(figure)) and engine.available()
-        itself = nested and format == "svg" and not for_graphviz
-        if not itself:
-            engine.require()
-        placed = None
-        if nested:
+        if nested and format == "svg" and not (any(_given(figure)) and engine.available()):
             figure, placed = fitted(figure, self.timeout)
-        if placed is not None and itself:
-            svg = plain_svg(figure, placed)
-            return _on_paper(finished(svg, names_of(figure)), figure)
+            return _on_paper(finished(plain_svg(figure, placed), names_of(figure)), figure)
+        engine.require()
         if format != "svg":
             _warn_if_replaced(figure.fontname)
-        if placed is not None:
+        if nested:
+            figure, placed = fitted(figure, self.timeout)
             text = nested_text(figure, placed)
         else:
             text = dot_text(replace(figure, paper=Paper()))
+        program = PAINTER if nested else "dot"
         paint = partial(
-            rendered,
-            text,
-            program=PAINTER if nested else "dot",
-            timeout=self.timeout,
-            names=names_of(figure),
+            rendered, text, program=program, timeout=self.timeout, names=names_of(figure)
         )
         if format == "svg":
             return _on_paper(paint("svg"), figure)
