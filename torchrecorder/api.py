@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from torchrecorder.annotations import flags_for
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.registry import flags_for
 from torchrecorder.checks import LIST, TEXT, check_names, check_one, inputs_together, path_of
 from torchrecorder.drawing import file_name, write
 from torchrecorder.errors import ArgumentMismatch

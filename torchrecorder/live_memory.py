@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchrecorder.annotations import unmeasured
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.memory import PEAK_BYTES
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
-from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation

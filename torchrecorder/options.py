@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any
 
+from torchrecorder.annotations import by_name
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import guess
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import EXPORTERS, by_suffix

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.export.test_text import odd
 from tests.figures import linear, network
 from tests.random_recordings import recordings
-from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations import ANNOTATIONS, by_name
 from torchrecorder.annotations.amounts import exact, of_bytes, of_seconds
 from torchrecorder.annotations.annotation import Annotation, Ratio
 from torchrecorder.annotations.memory import OUTPUT_BYTES
@@ -19,7 +19,6 @@ from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES, PARAMETER_BYTES, PARAMETERS, TRAINABLE,
 )
-from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.recording import Recording

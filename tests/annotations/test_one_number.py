@@ -11,12 +11,12 @@ import pytest
 from tests.figures import linear, network
 from tests.graph.test_consistency import blank, changed
 from tests.stepped import stepped
+from torchrecorder.annotations import flags_for, numbers_of
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.limits import BUDGETS, exceeded
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
-from torchrecorder.annotations.registry import flags_for, numbers_of
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.annotations.statistics import number, root_of_squares, share
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation

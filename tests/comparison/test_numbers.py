@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from torchrecorder.annotations.registry import by_name
+from torchrecorder.annotations import by_name
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.numbers import change_text

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.annotations.registry import by_name
+from torchrecorder.annotations import by_name
 from torchrecorder.integrations import targets
 from torchrecorder.integrations.cli import main
 from torchrecorder.integrations.progress import Progress

@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
+from torchrecorder.annotations import by_name
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.parameters import OWNED
-from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import FROM_0, MAPPING, Check, guess
 from torchrecorder.errors import InvalidArgument

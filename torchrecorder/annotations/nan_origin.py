@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from torchrecorder.annotations import unmeasured
 from torchrecorder.annotations.places import call_in_words, op_in_words
-from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.annotations.statistics import NOT_FINITE, gradients, values
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import GradId, OpId, Role, Statistics, ValueId

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Union, get_args
 
-from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations import ANNOTATIONS, by_name, numbers_of, unmeasured
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
 from torchrecorder.annotations.parameter_owners import ParameterOwners, Whole
 from torchrecorder.annotations.places import op_name, scope_name
-from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import LIST, check_one, one_of, whole_number
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import NamedTuple, Union
 
+from torchrecorder.annotations import unmeasured
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import is_unmeasured
 from torchrecorder.annotations.memory import SAVED_BYTES
 from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES, stored
-from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import Check, check_one, whole_number
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import BYTES_SAVED, GradId, OpId, Role, ScopeId

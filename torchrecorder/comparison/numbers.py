@@ -10,9 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Union
 
-from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations import ANNOTATIONS, by_name, numbers_of
 from torchrecorder.annotations.annotation import Annotation, is_unmeasured
-from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.results import ranked
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import ABOVE_0, TEXTS, Check, check_one

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, Union
 
+from torchrecorder.annotations import numbers_of
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Scope

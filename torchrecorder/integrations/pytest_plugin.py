@@ -188,8 +188,8 @@ def check_budgets(
         InvalidArgument: No module has this path, or the annotation cannot be measured.
         UnknownAnnotation: No annotation has this name.
     """
+    from torchrecorder.annotations import by_name, flags_for
     from torchrecorder.annotations.limits import BUDGETS, exceeded
-    from torchrecorder.annotations.registry import by_name, flags_for
 
     check_one("budgets", budgets, BUDGETS)
     wanted = [by_name(name) for limits in budgets.values() for name in limits]

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from torchrecorder.annotations import flags_for
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.registry import flags_for
 from torchrecorder.checks import FLAG, TEXT, Check, literal, one_of, setting, warn, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.saved_files import SUFFIXES

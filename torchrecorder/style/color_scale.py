@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import Union
 
+from torchrecorder.annotations import numbers_of
 from torchrecorder.annotations.annotation import Annotation, Numbers
-from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.style.color import ink, mix, scale
 from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.style.themes import Theme

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations import ANNOTATIONS, by_name
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import Annotation, Numbers
 from torchrecorder.annotations.parameter_owners import ParameterOwners, Whole
-from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.style import Style

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, Union
 
-from torchrecorder.annotations import nan_origin
+from torchrecorder.annotations import by_name, nan_origin, numbers_of
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.compiled import COMPILED, graphs_among
@@ -17,7 +17,6 @@ from torchrecorder.annotations.parameters import (
     BUFFER_BYTES, OWNED, PARAMETER_BYTES, PARAMETERS, TRAINABLE, in_no_module,
 )
 from torchrecorder.annotations.random_draws import drawing_functions
-from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import FLAG, LIST, check_one, number_or, one_of, plural, whole_number
 from torchrecorder.events import OF_WEIGHTS, UNFINISHED, OpId, ScopeId, ValueId

@@ -7,8 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.registry import by_name
+from torchrecorder.annotations import ANNOTATIONS, by_name
 from torchrecorder.checks import check_one, literal, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands.command import Command

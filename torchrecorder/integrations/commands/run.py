@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchrecorder.annotations.registry import flags_for
+from torchrecorder.annotations import flags_for
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (

@@ -7,9 +7,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations import ANNOTATIONS, by_name
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.results import KINDS, Ranked
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
