@@ -104,7 +104,7 @@ def draw(
         captions: The captions of another view of the same recording without folds, in the same
             style except colors.
     """
-    drawing = _Drawing(view, style, captions or Captions(view, style, _repeated(view)))
+    drawing = _ViewDrawing(view, style, captions or Captions(view, style, _repeated(view)))
     figure = drawing.figure(unread(view) if unused is None else unused)
     finish = style.in_theme(style.theme).finish
     done = figure if finish is None else finish(figure, view)
@@ -113,7 +113,7 @@ def draw(
     return done
 
 
-class _Drawing:
+class _ViewDrawing:
     """The parts of the figure of one view."""
 
     def __init__(self, view: View, style: Style, captions: Captions) -> None:
