@@ -15,12 +15,12 @@ from torchrecorder.errors import InvalidArgument, NothingFound
 from torchrecorder.export import by_suffix
 from torchrecorder.layout import engine
 from torchrecorder.options import drawing
+from torchrecorder.style.attributes import SHAPES
 from torchrecorder.style.color import listed, rgb, solid
 from torchrecorder.style.color_names import NAMES, SCHEMES
 from torchrecorder.style.figure import Look
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import LIGHT
-from torchrecorder.style.values import SHAPES
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import make_view
 

@@ -9,10 +9,9 @@ from typing import Literal, get_args
 
 from torchrecorder.checks import FROM_0, Check, check, check_one, one_of
 from torchrecorder.graph.mappings import grouped
-from torchrecorder.style.attributes import warn_unknown
+from torchrecorder.style.attributes import SHAPES, checked, warn_unknown
 from torchrecorder.style.color import COLOR
 from torchrecorder.style.paper import Paper
-from torchrecorder.style.values import SHAPES, checked
 
 Outline = Literal[
     "box", "rounded", "ellipse", "circle", "cylinder", "note", "parallelogram", "octagon", "plain"
