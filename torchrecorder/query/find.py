@@ -11,7 +11,7 @@ from typing import Any, Union
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.checks import TEXT, check_one, guess
 from torchrecorder.errors import InvalidArgument, NotThere
-from torchrecorder.events import CALLED, FunctionCall, OpId, Role, SourceLine
+from torchrecorder.events import CALLED, FunctionCall, Role, SourceLine
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
@@ -204,7 +204,7 @@ def _names(recording: RecordedRun) -> Iterator[str]:
 
 def _in_words(recording: RecordedRun, part: NamedPart) -> str:
     if isinstance(part, Op):
-        return op_in_words(recording, OpId(part.id))
+        return op_in_words(recording, part.id)
     if isinstance(part, Scope):
         call = f", call {part.call + 1}" if part.module is not None else ""
         return f"{scope_name(recording, part.id)}{call}"

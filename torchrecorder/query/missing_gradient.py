@@ -102,6 +102,9 @@ class _GradientSearch:
             return self._because("no backward", "no backward pass was recorded")
         return self._not_propagated()
 
+    def _words(self, op: OpId) -> str:
+        return op_in_words(self.recording, op)
+
     def _because(
         self, reason: MissingGradientReason, text: str, ops: Iterable[Op] = ()
     ) -> MissingGradient:
@@ -121,11 +124,10 @@ class _GradientSearch:
         (node,) = last
         hook = self._zero_from_hook(node)
         if hook is not None:
-            words = op_in_words(self.recording, OpId(hook.id))
-            text = f"{words}, in a hook, made zeros that replaced the gradient"
+            text = f"{self._words(hook.id)}, in a hook, made zeros that replaced the gradient"
             return self._because("zero", text, [hook])
         owner = [self.recording.ops[node.owner]] if node.owner is not None else []
-        of = f" of {op_in_words(self.recording, node.owner)}" if node.owner is not None else ""
+        of = f" of {self._words(node.owner)}" if node.owner is not None else ""
         text = f"{node.name}{of} returned only zeros for it{self._zeros_in_forward(owner)}"
         return self._because("zero", text, owner)
 
@@ -182,10 +184,12 @@ class _GradientSearch:
             f"{item.requires_grad}{f' at {item.source.place}' if item.source else ''}"
             for item in (*off, *on)
         ]
-        words = op_in_words(self.recording, OpId(ops[0].id))
         only = "" if off else "only later "
-        text = f"requires_grad was {only}set to {', and to '.join(changes)}"
-        return self._because("frozen", f"{words} read it while it was frozen: {text}", ops)
+        text = (
+            f"{self._words(ops[0].id)} read it while it was frozen: requires_grad was {only}set "
+            f"to {', and to '.join(changes)}"
+        )
+        return self._because("frozen", text, ops)
 
     # Dependent tensors ---------------------------------------------------------------
 
@@ -242,11 +246,6 @@ class _GradientSearch:
         adding = [call for call in calls if call.name != "grad"]  # to ``.grad``
         return {root for call in adding or calls for root in roots_of(call)}
 
-    @property
-    def target(self) -> str:
-        """The name of the loss in messages."""
-        return "the loss" if self.recording.backward_runs else "an output"
-
     # Reasons --------------------------------------------------------------------------
 
     def _why_not_read(self) -> str:
@@ -262,8 +261,10 @@ class _GradientSearch:
         instead = next(self._reading(named), None)
         if instead is None:
             return ""
-        words = op_in_words(self.recording, OpId(instead.id))
-        return f": {words} read another tensor in its place, as with torch.func.functional_call()"
+        return (
+            f": {self._words(instead.id)} read another tensor in its place, as with "
+            "torch.func.functional_call()"
+        )
 
     def _outside_the_loss(self) -> MissingGradient:
         """The reason if no tensor that depends on it reaches the loss."""
@@ -276,27 +277,21 @@ class _GradientSearch:
             for box, value, names in end_names(self.recording)
             if box.startswith("out:") and value in self.reached and names
         )
+        target = "the loss" if self.recording.backward_runs else "an output"
+        nothing = f"no tensor computed from it reaches {target}"
         to_python = [op for op in self._reading(self.reached) if op.name in _TO_PYTHON]
         if to_python and not outputs:
-            left = self._converted(to_python[0])
-            text = f"no tensor computed from it reaches {self.target}: {left}"
+            text = f"{nothing}: {self._converted(to_python[0])}"
             return self._because("left autograd", text, to_python)
         failed = [op for op in self._reading(self.reached) if op.failed]
         if failed and not ends and not outputs:
-            words = op_in_words(self.recording, OpId(failed[-1].id))
-            text = f"no tensor computed from it reaches {self.target}: {words} failed"
+            text = f"{nothing}: {self._words(failed[-1].id)} failed"
             return self._because("not in the loss", text, failed)
         if self.live == self.same and not outputs:
             return self._left(self._reading(self.same))
-        last = ""
-        if ends:
-            last = f": nothing reads the result of {op_in_words(self.recording, OpId(ends[-1].id))}"
+        last = f": nothing reads the result of {self._words(ends[-1].id)}" if ends else ""
         unused = f", only {' and '.join(outputs)}" if outputs else last
-        return self._because(
-            "not in the loss",
-            f"no tensor computed from it reaches {self.target}{unused}",
-            ends[-1:],
-        )
+        return self._because("not in the loss", f"{nothing}{unused}", ends[-1:])
 
     @cached_property
     def _read(self) -> set[ValueId]:
@@ -324,7 +319,7 @@ class _GradientSearch:
         if first.name == "alias" and first.kind is OpKind.PASS:
             return self._left_unseen(first)
         more = f", and {len(cuts) - 1} more operation{'s' * (len(cuts) > 2)}" * (len(cuts) > 1)
-        text = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
+        text = f"autograd is left in {self._words(first.id)}{more}"
         lost = [value for value in first.outputs if value not in self.live]
         why = why_left(self.recording, first, lost)
         return self._because("left autograd", f"{text}: {why}", cuts)
@@ -339,8 +334,8 @@ class _GradientSearch:
         made, (given,) = self.recording.values[alias.outputs[0]], alias.inputs
         maker = self.recording.values[given.value].producer
         reader = next(self._reading({made.id}), None)
-        read = f", which {op_in_words(self.recording, OpId(reader.id))} reads" if reader else ""
-        of = "it" if maker is None else f"the result of {op_in_words(self.recording, maker)}"
+        read = f", which {self._words(reader.id)} reads" if reader else ""
+        of = "it" if maker is None else f"the result of {self._words(maker)}"
         if made.kind == "Parameter":
             text = f"nn.Parameter() makes a new leaf of {of}{read}"
         else:
@@ -348,9 +343,9 @@ class _GradientSearch:
         return self._because("left autograd", text, [reader] if reader else [])
 
     def _converted(self, op: Op) -> str:
-        words = op_in_words(self.recording, OpId(op.id))
         return (
-            f"{words} converts it to a Python number or NumPy array, which autograd does not track"
+            f"{self._words(op.id)} converts it to a Python number or NumPy array, which autograd "
+            "does not track"
         )
 
     def _not_propagated(self) -> MissingGradient | None:
@@ -370,7 +365,7 @@ class _GradientSearch:
                     continue
                 if item.gave[number] is None if item.gave else edge.grad in got_nothing:
                     owner = [ops[node.owner]] if node.owner is not None else []
-                    made = f" of {op_in_words(self.recording, node.owner)}" if node.owner else ""
+                    made = f" of {self._words(node.owner)}" if node.owner else ""
                     text = f"{node.name}{made} returned no gradient for it"
                     return self._because("not propagated", text, owner)
         failure = self.recording.run.failure

@@ -131,7 +131,7 @@ class _UpdateSearch:
         if not ops:
             return None
         op = min(ops, key=attrgetter("index"))
-        words = op_in_words(self.recording, OpId(op.id))
+        words = op_in_words(self.recording, op.id)
         text = f"{words} set its gradient to zeros before {_in_words(step)}"
         return self._because("zeroed", text, op)
 
@@ -152,7 +152,7 @@ class _UpdateSearch:
         ops = [op for op in later if op.name in _OVERWRITING]
         if not ops:
             return None
-        words = op_in_words(self.recording, OpId(ops[0].id))
+        words = op_in_words(self.recording, ops[0].id)
         return self._because("overwritten", f"{words} wrote other numbers to it", *ops)
 
 
