@@ -339,3 +339,14 @@ def test_what_comes_in_further_right_runs_above(places: tuple[float, float]) -> 
     levels = [path.points[1][1] for path in made.paths]
     assert (levels[0] < levels[1]) == (places[0] > places[1])
     assert abs(levels[0] - levels[1]) == TRACK_PITCH
+
+
+@pytest.mark.parametrize("at, beside", [(60.0, 60.0), (100.0, WIDE)])
+def test_the_second_column_may_begin_below_what_comes_in_for_it(at: float, beside: float) -> None:
+    """A line that rises to it does so beside the first one, or beside what comes in near that."""
+    made = cut(6, [3], [(OUT, [4], at), (1, [5], 20.0)])
+    assert made.frames[0].across == 0.0 and made.paths[0].points[0] == (at, 0.0)
+    rising = made.paths[1].points
+    (up,) = {x for (x, y), (_, after) in zip(rising, rising[1:]) if after < y}
+    assert up == beside + COLUMN_MARGIN
+    assert made.frames[-1].across == pytest.approx(up + COLUMN_MARGIN)

@@ -66,6 +66,20 @@ def test_entries_come_in_the_order_around_the_scope(arguments: tuple[int, int]) 
     assert (entries[target] > entries[memory]) == (outer.entries[1] > outer.entries[0])
 
 
+def test_entries_come_in_the_order_around_all_scopes_around_a_layer() -> None:
+    """The decoder alone cannot do so without a crossing at the layer inside it, nor that alone."""
+    items = [
+        box("source"), box("target"), scope("model"), box("encoder", 2), scope("decoder", 2),
+        box("embedding", 4), scope("layer", 4), box("norm", 6), box("attention", 6), box("add", 6),
+    ]
+    items[:2] = [each._replace(first=True) for each in items[:2]]
+    ends = [(0, 3), (1, 5), (5, 7), (7, 8), (3, 8), (8, 9), (5, 9)]
+    planned = plan(items, [Link(*pair, "x") for pair in ends])
+    assert all_crossings(planned) == 0
+    target, memory = planned.templates[planned.template[5]].entries
+    assert memory < target
+
+
 def test_exits_come_in_the_order_around_the_scope() -> None:
     """Two results of a scope are read in the reverse of their order, by boxes that are ordered by
     what else they read."""

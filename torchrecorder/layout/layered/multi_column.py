@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from math import inf
 from typing import NamedTuple
 
@@ -195,26 +195,62 @@ class _MultiColumn:
         return [turn.trunk for turn in found]
 
     def _across(self) -> None:
-        """Put the columns beside each other."""
-        reach = self._reach()
+        """Put the columns beside each other, also below trunks that come in above them, unless
+        these would `_meet` others."""
+        self._put_beside(self._reach(below=True))
+        if self._meet():
+            self._put_beside(self._reach(below=False))
+
+    def _put_beside(self, reach: Sequence[tuple[float, float]]) -> None:
         # The other columns may have needed more space on the left than the first one does.
-        first = min(self.space.offset(reach[0][0], self.scope.entries), 0.0)
-        self.across, self.channel = [first], [reach[0][1] + first + COLUMN_MARGIN]
+        self.across = [min(self.space.offset(reach[0][0], self.scope.entries), 0.0)]
+        self.channel = [self._free_channel(0, reach[0][1] + self.across[0])]
         for column in range(1, len(self.cuts) + 1):
             low, high = reach[column]
-            count = max(len(self.channels[column - 1]) - 1, 0)
-            self.across.append(self.channel[-1] + TRACK_PITCH * count + COLUMN_MARGIN - low)
-            self.channel.append(high + self.across[-1] + COLUMN_MARGIN)
+            last = self.channel[-1] + self._width_of_channel(column - 1)
+            self.across.append(last + COLUMN_MARGIN - low)
+            self.channel.append(self._free_channel(column, high + self.across[-1]))
         self.width = max(self.channel[-1] - COLUMN_MARGIN + PAD, self.space.least)
 
-    def _reach(self) -> list[tuple[float, float]]:
-        """The extent across the flow of the boxes and edges of each column."""
+    def _free_channel(self, column: int, end: float) -> float:
+        """The begin of the channel beside a column with this *end*, where no trunk comes in."""
+        begin, width = end + COLUMN_MARGIN, self._width_of_channel(column)
+        for at in sorted(self._coming_in().values()) if self.channels[column] else ():
+            if begin - COLUMN_MARGIN < at < begin + width + COLUMN_MARGIN:
+                begin = at + COLUMN_MARGIN
+        return begin
+
+    def _width_of_channel(self, column: int) -> float:
+        return TRACK_PITCH * max(len(self.channels[column]) - 1, 0)
+
+    def _coming_in(self) -> dict[int, float]:
+        """The positions across the flow of the trunks that come in above the columns."""
+        turns = filter(self._comes_in, self.turns.values())
+        return {turn.trunk: self._beside(turn) for turn in turns}
+
+    def _meet(self) -> bool:
+        """Whether a trunk comes in to the right of its own column, or where another one runs down
+        from above the columns."""
+        coming = self._coming_in()
+        for path, (_, *rest) in zip(self.scope.paths, self.parts):
+            for column, points in rest if coming else ():
+                down = points[0][0] + self.across[column]
+                for trunk, at in coming.items():
+                    if abs(at - down) < EXIT_GAP or trunk == path.trunk and at > down:
+                        return True
+        return False
+
+    def _reach(self, *, below: bool) -> list[tuple[float, float]]:
+        """The extent across the flow of the boxes and edges of each column; if columns may be
+        *below* trunks that come in above them, without these."""
+        above = {turn.trunk for turn in self.turns.values() if below and self._comes_in(turn)}
         found: list[list[float]] = [[] for _ in range(len(self.cuts) + 1)]
         for frame in self.scope.frames:
             here = found[self._column(frame.end)]
             here += (frame.across, frame.across + frame.width)
-        for column, points in chain.from_iterable(self.parts):
-            found[column] += (x for x, _ in points)
+        for path, parts in zip(self.scope.paths, self.parts):
+            for column, points in parts[1:] if path.trunk in above else parts:
+                found[column] += (x for x, _ in points)
         return [(min(item), max(item)) for item in found]
 
     def _parts(self, path: BranchPath) -> Iterator[PathPart]:

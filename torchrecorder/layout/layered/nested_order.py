@@ -89,7 +89,7 @@ def positions(
         compared = cost  # two ports in another order than around the scope cross there
         exits, entries = map(_in_rank, (layout.exit, layout.entry), around)
         grid = replace(grid, inputs=entries, outputs=exits)
-    across = sifted(grid, places, inside)
+    across = sifted(grid, places, inside, follows=around is not None)
     for group in layout.port_groups:
         if group.child in inside:
             ranks = inside[group.child][0 if group.exits else 1]

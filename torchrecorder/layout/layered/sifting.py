@@ -37,14 +37,20 @@ PortOrder = Mapping[int, tuple[Sequence[int], Sequence[int]]]
 
 
 def sifted(
-    grid: Grid, across: Sequence[float], ports: PortOrder = MappingProxyType({})
+    grid: Grid, across: Sequence[float], ports: PortOrder = MappingProxyType({}), *,
+    follows: bool = False,
 ) -> list[float]:
-    """The approximate centers of the nodes of *grid* after all moves; *across* are those before."""
+    """The approximate centers of the nodes of *grid* after all moves; *across* are those before.
+
+    If the grid *follows* the order of the edges around its scope, the inputs are in that order even
+    at the cost of as many crossings: the scopes inside may follow in turn, and then none is left.
+    """
     found = _Sifting(grid, across, ports).swept()
     if cost := found.cost():
         mirrored = _Sifting(grid, [-at for at in across], ports).swept()
-        exchanged = mirrored.disorder(grid.inputs) > found.disorder(grid.inputs)
-        if mirrored.cost() < cost and not exchanged:
+        exchanged = mirrored.disorder(grid.inputs) - found.disorder(grid.inputs)
+        saved = cost - mirrored.cost()
+        if exchanged <= 0 and (saved > 0 or follows and saved == 0 and exchanged < 0):
             found = mirrored
     start = min((at - wide / 2 for at, wide in zip(found.across, grid.widths)), default=0.0)
     return [round(at - start, 2) for at in found.across[:-1]]
