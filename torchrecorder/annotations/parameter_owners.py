@@ -140,11 +140,6 @@ class ParameterOwners:
                 (twice if value in seen else seen).add(value)
         return frozenset(twice)
 
-    @property
-    def cleared(self) -> Mapping[str, str]:
-        """See `cleared_gradients`."""
-        return cleared_gradients(self.recording)
-
     @cached_property
     def unreached(self) -> frozenset[ValueId]:
         """The trainable parameters with elements but without a gradient, if others have one."""

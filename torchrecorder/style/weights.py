@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cached_property
 
-from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.parameter_owners import FUNCTIONS, ParameterOwners
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
 from torchrecorder.annotations.scope_members import ScopeMembers
@@ -36,11 +35,11 @@ class Weights:
 
     def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
         """The parameters, and the number of the call if the box is a *single* one of several."""
-        count = self._count(self.all, [scope.id])
-        counts = [self._count(self.all, [instance]) for instance in box.instances]
+        count = self._count([scope.id])
+        counts = [self._count([instance]) for instance in box.instances]
         frozen = self._frozen(box.members, count) if count else ""
         if len(set(counts)) > 1:
-            whole = labels.count(self._count(self.all, box.instances))
+            whole = labels.count(self._count(box.instances))
             total = f", {whole} in total" if box.count > 1 else ""
             least, most = map(labels.count, (min(counts), max(counts)))
             yield f"{least} … {most} params{total}{frozen}"
@@ -93,7 +92,7 @@ class Weights:
 
     def count(self, scope: Scope) -> int:
         """The number of parameters of a scope and all in it."""
-        return self._count(self.all, [scope.id])
+        return self._count([scope.id])
 
     def _is_innermost(self, scope: Scope) -> bool:
         """Whether only operations and modes such as ``no_grad`` ran in it."""
@@ -118,7 +117,7 @@ class Weights:
         """``"call 2 of 3"`` for a module with weights that is called several times; else empty."""
         if scope.id not in self._texts:
             calls = self._calls(scope.module)
-            counts = len(calls) > 1 and scope.id in calls and self._count(self.all, [scope.id])
+            counts = len(calls) > 1 and scope.id in calls and self._count([scope.id])
             self._texts[scope.id] = f"call {calls[scope.id]} of {len(calls)}" if counts else ""
         return self._texts[scope.id]
 
@@ -137,9 +136,9 @@ class Weights:
             return ", partly frozen"
         return f", {(every - trained) // each} of {every // each} frozen"
 
-    def _count(self, numbers: Numbers, scopes: Iterable[str]) -> int:
+    def _count(self, scopes: Iterable[str]) -> int:
         """The number of weights in scopes; tied ones count once."""
-        return int(numbers.of(self._members(scopes)) or 0)
+        return int(self.all.of(self._members(scopes)) or 0)
 
     def _members(self, scopes: Iterable[str]) -> list[str]:
         """All scopes in *scopes*, and the operations in those whose weights no module in them has.

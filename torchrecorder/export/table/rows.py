@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Union
 
-from torchrecorder.annotations.parameter_owners import ParameterOwners
+from torchrecorder.annotations.parameter_owners import ParameterOwners, cleared_gradients
 from torchrecorder.checks import plural
 from torchrecorder.events import (
     MODES, OF_WEIGHTS, STORED, ModuleId, OpKind, Role, ScopeId, ScopeKind, ValueId,
@@ -190,22 +190,22 @@ class _TableRows:
 
     def _about(self, module: Module) -> Iterator[str]:
         """Notes on the parameters of a module itself."""
-        held = (slot.value for slot in module.parameters)
-        rows = (self.recording.values[value] for value in held)
+        held = {slot.value for slot in module.parameters}
+        rows = (self.recording.values[slot.value] for slot in module.parameters)
         own = {row.id: None for row in rows if _is_own(row)}
         if any(value in self.owned.tied for value in own):
             yield "tied"
-        if own and not any(self.recording.values[value].trainable for value in own):
-            yield "frozen" if self._is_all(module, len(own)) else f"frozen {_names(module, own)}"
-        left = [slot.value for slot in module.parameters if slot.value in self.owned.unreached]
-        if left and (module.calls or any(value in self.recording.consumers for value in own)):
-            all_left = self._is_all(module, len(left))
-            yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
-        left = [value for value in own if value in self.owned.left_out]
-        if left:
-            all_left = self._is_all(module, len(left))
-            yield "not updated" if all_left else f"{_names(module, left)} not updated"
-        by_hooks = self.owned.cleared
+        trained = any(self.recording.values[value].trainable for value in own)
+        ran = module.calls or any(value in self.recording.consumers for value in own)
+        for every, some, values in (
+            ("frozen", "frozen {}", own if not trained else ()),
+            ("no gradient", "no gradient for {}", held & self.owned.unreached if ran else ()),
+            ("not updated", "{} not updated", own.keys() & self.owned.left_out),
+        ):
+            if values:
+                is_all = self._is_all(module, len(values))
+                yield every if is_all else some.format(_names(module, values))
+        by_hooks = cleared_gradients(self.recording)
         found = grouped((by_hooks[value], value) for value in own if value in by_hooks)
         for hooks, cleared in found.items():
             of = "" if self._is_all(module, len(cleared)) else f" of {_names(module, cleared)}"
