@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createActions = (model, types, state, stage, swatch) => {
+const createActions = ({ model, types, state, stage, styling }) => {
   let tabLeaves = false;  // after Escape, Tab leaves the picture
   const NOTHING = { selected: -1, tensor: -1 };
 
@@ -139,6 +139,9 @@ const createActions = (model, types, state, stage, swatch) => {
     state.set({ ...NOTHING, ...NO_PATHS });
     actions.hidePanel?.();
   }
+
+  // The color of the outline of a box in the current theme.
+  const swatch = item => model.look(item, false)[styling.current().palette.theme].stroke;
 
   const toggleTheme = () => state.set({ theme: isDark(state.get()) ? "light" : "dark" });
 

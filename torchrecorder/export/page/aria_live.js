@@ -2,7 +2,8 @@
 
 "use strict";
 
-const attachAnnouncements = (live, host, model, paths, state, styling) => {
+const attachAnnouncements = ({ byId, model, paths, state, styling }) => {
+  const live = byId("live"), host = byId("stage");
   const boxes = count => (count === 1 ? "1 box is" : `${count} boxes are`);
 
   function announcement(now, before) {

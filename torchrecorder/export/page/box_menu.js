@@ -2,8 +2,8 @@
 
 "use strict";
 
-const createBoxMenu = (host, stage, model, types, names, state, actions) => {
-  const MOST = 200;
+const createBoxMenu = ({ byId, stage, model, names, state, actions }) => {
+  const MOST = 200, host = byId("stage");
 
   // Entries for the siblings of a fold; of very many, those around the one that is shown.
   function siblingEntries(fold) {

@@ -2,11 +2,11 @@
 
 "use strict";
 
-const createBreadcrumbs = (element, stage, model, names, state, actions) => {
+const createBreadcrumbs = ({ byId, stage, model, names, state, actions }) => {
   const DELAY = 80;  // milliseconds
   // Pixels around a text, the width of the button for those left out, and that of bold letters.
   const PADDING = 20, REST = 32, BOLD = 1.2;
-  const pen = document.createElement("canvas").getContext("2d");
+  const element = byId("breadcrumbs"), pen = document.createElement("canvas").getContext("2d");
   let shown = null, timer = 0, space = Infinity;
   pen.font = getComputedStyle(element).font;
 

@@ -2,7 +2,8 @@
 
 "use strict";
 
-const createCostTable = ({ table, head, kinds }, model, types, names, state, actions) => {
+const createCostTable = ({ byId, model, types, names, state, actions }) => {
+  const [table, head, kinds] = ["costs", "costs-head", "costs-kind"].map(byId);
   const KINDS = { Modules: types.isCall, Operations: types.isLeaf, Types: null };
   const DIGIT = 8, PADDING = 16;  // pixels
   const columns = numbers.ranked(model.data.annotations, state.get().color)

@@ -2,7 +2,8 @@
 
 "use strict";
 
-const createFinder = (dialog, { input, list, status }, stage, model, names, actions) => {
+const createFinder = ({ byId, stage, model, names, actions }) => {
+  const [dialog, input, list, status] = ["finder", "query", "hits", "found"].map(byId);
   let entries = null, hits = [], current = 0;
 
   function option(hit, index) {

@@ -2,7 +2,8 @@
 
 "use strict";
 
-const createHelp = (dialog, model, currentStyling) => {
+const createHelp = ({ byId, model, styling }) => {
+  const dialog = byId("helping");
   const SHAPES = [
     ["input", "An input of the run"],
     ["output", "An output of the run"],
@@ -48,7 +49,7 @@ const createHelp = (dialog, model, currentStyling) => {
 
   // A small box with this look, if there is one.
   function sample(looks) {
-    const look = looks?.[currentStyling().palette.theme];
+    const look = looks?.[styling.current().palette.theme];
     return look ? paint.swatch(look, 40, 20, 2) : null;
   }
 

@@ -2,7 +2,7 @@
 
 "use strict";
 
-const attachHistory = (model, state, stage) => {
+const attachHistory = ({ model, state, stage }) => {
   let isPaused = false;
 
   // Frames without an address of their own refuse changes of it.

@@ -2,8 +2,8 @@
 
 "use strict";
 
-const attachKeys = (host, stage, state, actions, boxMenu, sidebar) => {
-  const STEP = 90;
+const attachKeys = ({ byId, stage, state, actions, boxMenu, sidebar }) => {
+  const STEP = 90, host = byId("stage");
   const ARROWS = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
   const zoomIn = () => stage.zoom(1.25), zoomOut = () => stage.zoom(0.8);
 

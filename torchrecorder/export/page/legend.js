@@ -90,11 +90,11 @@ const legend = (() => {
   }
 
   // In a small window it is closed at first, because it would cover much of the picture.
-  function attach(element, model, state, currentStyling) {
-    const [summary, body] = element.children;
+  function attach({ byId, model, state, styling }) {
+    const element = byId("legend"), [summary, body] = element.children;
 
     function update() {
-      const found = content(model, currentStyling().palette);
+      const found = content(model, styling.current().palette);
       summary.textContent = found?.title ?? "";
       body.replaceChildren(...(found ? elements(found) : []));
       element.hidden = !found;

@@ -2,9 +2,9 @@
 
 "use strict";
 
-const createMinimap = (canvas, stage, currentStyling) => {
+const createMinimap = ({ byId, stage, styling }) => {
   const WIDTH = 148, HEIGHT = 132, NARROWEST = 26;
-  const context = canvas.getContext("2d");
+  const canvas = byId("minimap"), context = canvas.getContext("2d");
   let image = null, scale = [1, 1], drawn = {};
 
   // The size on the screen, and pixels per point in both directions; narrow pictures are stretched.
@@ -48,7 +48,7 @@ const createMinimap = (canvas, stage, currentStyling) => {
   }
 
   function update(view, picture) {
-    const { palette } = currentStyling();
+    const { palette } = styling.current();
     if (drawn.picture !== picture || drawn.palette !== palette) {
       image = paintBoxes(picture, palette);
       drawn = { picture, palette };

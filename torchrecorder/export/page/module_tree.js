@@ -2,9 +2,9 @@
 
 "use strict";
 
-const createModuleTree = (element, stage, model, types, actions) => {
+const createModuleTree = ({ byId, stage, model, types, actions }) => {
   const INDENT = 14, MOST_INDENTED = 140;  // pixels
-  const expanded = new Set(model.children[0]);
+  const element = byId("tree"), expanded = new Set(model.children[0]);
   const inner = new Map();
   let rows = [], current = -1;  // the row of the selected box
   const list = createVirtualList(element, createRow);

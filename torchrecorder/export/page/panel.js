@@ -2,8 +2,9 @@
 
 "use strict";
 
-const createPanel = (element, stage, model, types, names, state, actions) => {
+const createPanel = ({ byId, stage, model, types, names, state, actions }) => {
   const DELAY = 320, MANY_LINKS = 12, MANY_FACTS = 16, MANY_NUMBERS = 6;
+  const element = byId("panel");
   // The sizes of the panel from the style, because measuring would lay out the whole page.
   const styles = getComputedStyle(document.documentElement);
   const [panelWidth, sheetShare] = ["--panel", "--sheet"].map(name =>

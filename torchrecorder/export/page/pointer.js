@@ -2,12 +2,12 @@
 
 "use strict";
 
-const attachPointer = (host, stage, tooltip, actions, boxMenu) => {
+const attachPointer = ({ byId, stage, tooltip, actions, boxMenu }) => {
   const DRAG_DISTANCE = 4;  // pixels
   const DOUBLE_CLICK = 350, SCROLL_PAUSE = 200, LONG_TOUCH = 500;  // milliseconds
   // The distance of a second click from the first, and of a click from a line, in pixels.
   const MOUSE = { near: 8, reach: 5 }, TOUCH = { near: 32, reach: 12 };
-  const down = new Map();  // pointers that touch: id -> [x, y]
+  const host = byId("stage"), down = new Map();  // pointers that touch: id -> [x, y]
   const isFramed = window.parent !== window;
   let press = null, lastClick = null, pinch = null, scrolled = null, longTouch = 0;
   let isMenuTouch = false;  // the finger that touches has shown a menu

@@ -30,7 +30,7 @@ const printing = (() => {
     return { k, areas };
   }
 
-  function attach(byId, model, state, stage, styling) {
+  function attach({ byId, model, state, stage, styling }) {
     let printed = [], theme = null, corner = null, isOpen = false;
 
     function begin() {

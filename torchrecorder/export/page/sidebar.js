@@ -2,17 +2,14 @@
 
 "use strict";
 
-const createSidebar = (byId, stage, model, types, names, state, actions) => {
+const createSidebar = page => {
+  const { byId, model, state } = page;
   // Where the sidebar covers the picture.
   const isDrawer = window.matchMedia("(max-width: 820px)");
   const parts = {}, tabs = { tree: byId("tab-tree"), costs: byId("tab-costs") };
 
   // Parts are created when they are first shown, to save time for all other readers.
-  function createPart(name) {
-    if (name === "tree") return createModuleTree(byId("tree"), stage, model, types, actions);
-    const elements = { table: byId("costs"), head: byId("costs-head"), kinds: byId("costs-kind") };
-    return createCostTable(elements, model, types, names, state, actions);
-  }
+  const CREATE = { tree: createModuleTree, costs: createCostTable };
 
   function update(now, isNew) {
     const { side } = now, hasFocus = byId("side").contains(document.activeElement);
@@ -26,7 +23,7 @@ const createSidebar = (byId, stage, model, types, names, state, actions) => {
       byId(`${name}-part`).hidden = name !== side;
     }
     if (!side) return;
-    parts[side] ??= createPart(side);
+    parts[side] ??= CREATE[side](page);
     parts[side].update(now, isNew);
   }
 

@@ -2,10 +2,11 @@
 
 "use strict";
 
-const createStage = (host, model, state, currentStyling) => {
+const createStage = ({ byId, model, state, styling }) => {
   const DURATION = 200, MOVE_DURATION = 240, LONG_DURATION = 280;  // milliseconds
   const MANY = 1500;  // boxes, too many to animate
   const READABLE = 8;  // the least font size of the details in the initial view, in pixels
+  const host = byId("stage");
   const layout = createLayout(model.data, model.children), bundles = createBundles(model);
   const pictureOf = now =>
     bundles.of(layout.place(now.open, layoutInputs.of(model, now)), now.open, now.direction);
@@ -41,7 +42,7 @@ const createStage = (host, model, state, currentStyling) => {
   }
 
   function draw(shown, isMoving) {
-    scene.draw(shown, view, size, freeSize(), currentStyling(), isMoving);
+    scene.draw(shown, view, size, freeSize(), styling.current(), isMoving);
     isStale = isZooming = false;
     notify();
   }
@@ -201,7 +202,7 @@ const createStage = (host, model, state, currentStyling) => {
   function isOnSiblings(box, px, py) {
     const fontsize = shapes.fontSize(2, model.data.fontsize);
     const [x, y] = camera.toWorld(view, px, py);
-    const row = paint.siblingsRow(model, currentStyling().palette, box);
+    const row = paint.siblingsRow(model, styling.current().palette, box);
     if (!row || box.cut || fontsize * view.k < 5) return false;
     return Math.abs(y - box.y - row.y + fontsize / 2) < fontsize &&
       x - box.x < paint.PAD + row.width + fontsize;

@@ -7,7 +7,7 @@ const DARK = "(prefers-color-scheme: dark)";
 const systemTheme = window.matchMedia(DARK);
 const isDark = ({ theme, isSystemDark }) => (theme === "auto" ? isSystemDark : theme === "dark");
 
-const createStyling = (model, types, paths, state) => {
+const createStyling = ({ model, types, paths, state }) => {
   const STORAGE_KEY = "torchrecorder-theme";
   let palette = null, paletteKey = [], relatedState = null, related = null;
 

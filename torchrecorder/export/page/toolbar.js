@@ -2,7 +2,7 @@
 
 "use strict";
 
-const attachToolbar = (byId, model, types, paths, state, stage, styling, actions) => {
+const attachToolbar = ({ byId, model, types, paths, state, stage, styling, actions }) => {
   const { data } = model;
   const DIRECTIONS = {
     TB: "Top to bottom", LR: "Left to right", BT: "Bottom to top", RL: "Right to left",

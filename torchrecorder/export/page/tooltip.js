@@ -2,8 +2,9 @@
 
 "use strict";
 
-const createTooltip = (element, stage, model, names, state) => {
+const createTooltip = ({ byId, stage, model, names, state }) => {
   const DELAY = 350, DISTANCE = 14, READABLE = 6;  // milliseconds; pixels
+  const element = byId("tooltip");
   let timer = 0;
 
   const row = (className, text) => createElement("div", className, text);
