@@ -8,6 +8,7 @@ from itertools import product
 from typing import NamedTuple
 
 from torchrecorder.export.legend import SMALL_TEXT
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.measure import text_width
 from torchrecorder.style.argument_marks import SHORT
@@ -51,12 +52,10 @@ def head_marks(
     *outlines* the rectangles of boxes and open groups."""
     obstacles = _Obstacles(routes, outlines)
     marked = {line.head for line in figure.lines if line.mark}
-    entering: dict[str, list[int]] = {}
-    leaving: dict[str, list[int]] = {}
-    for number, line in enumerate(figure.lines):
-        leaving.setdefault(line.tail, []).append(number)
-        if line.head in marked:
-            entering.setdefault(line.head, []).append(number)
+    leaving = grouped((line.tail, number) for number, line in enumerate(figure.lines))
+    entering = grouped(
+        (line.head, number) for number, line in enumerate(figure.lines) if line.head in marked
+    )
     upright = figure.direction in ("TB", "BT")
     found: dict[int, HeadMark] = {}
     for numbers in entering.values():
@@ -123,21 +122,18 @@ class _Obstacles:
     @cached_property
     def _segments(self) -> dict[int, list[tuple[int, int]]]:
         """The segments of lines in each strip, as the index of the line and of the segment."""
-        found: dict[int, list[tuple[int, int]]] = {}
-        for number, route in enumerate(self.routes):
-            for place, ((_, y), (_, other)) in enumerate(zip(route, route[1:])):
-                for strip in _strips(min(y, other), max(y, other)):
-                    found.setdefault(strip, []).append((number, place))
-        return found
+        return grouped(
+            (strip, (number, place))
+            for number, route in enumerate(self.routes)
+            for place, ((_, y), (_, other)) in enumerate(zip(route, route[1:]))
+            for strip in _strips(min(y, other), max(y, other))
+        )
 
     @cached_property
     def _boxes(self) -> dict[int, list[Rectangle]]:
         """The outlines in each strip."""
-        found: dict[int, list[Rectangle]] = {}
-        for outline in self.outlines:
-            for strip in _strips(outline[1], outline[3]):
-                found.setdefault(strip, []).append(outline)
-        return found
+        outlines = self.outlines
+        return grouped((strip, one) for one in outlines for strip in _strips(one[1], one[3]))
 
 
 def _strips(top: float, bottom: float) -> range:

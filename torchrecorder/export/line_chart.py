@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from os.path import commonprefix
 from xml.sax.saxutils import escape
 
 from torchrecorder.graph.flat import printable
@@ -62,9 +62,7 @@ def common_parent(names: Collection[str]) -> str:
         >>> common_parent(["encoder.layer.0.norm", "encoder.layer.1"])
         'encoder.layer'
     """
-    parents = [name.split(".")[:-1] for name in names]
-    levels = takewhile(lambda level: len(set(level)) == 1, zip(*parents))
-    return ".".join(level[0] for level in levels)
+    return ".".join(commonprefix([name.split(".")[:-1] for name in names]))
 
 
 END, HEIGHT = 410, 336

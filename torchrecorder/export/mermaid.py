@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from torchrecorder.checks import whole_number
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Line, Look, Shape, Text, nested, title_of
@@ -138,9 +139,7 @@ class _Flowchart:
         yield from self._nested()
         for line in figure.lines:
             yield "    " + self._line(line)
-        members: dict[str, list[str]] = {}
-        for group in figure.groups:
-            members.setdefault(self._look(group.look), []).append(self.groups[group.id])
+        members = grouped((self._look(one.look), self.groups[one.id]) for one in figure.groups)
         for look, name in self.looks.items():
             yield f"    classDef {name} {look}"
         for name, groups in members.items():

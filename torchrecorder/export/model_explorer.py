@@ -19,6 +19,7 @@ from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.flat import printable
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
@@ -89,9 +90,7 @@ class _ViewWriter:
         self.captions = Captions(view, style)
         self.weights = PARAMETERS.on(view.recording)
         self.spaces = dict(self._namespaces())
-        self.into: dict[str, list[Arrow]] = {}
-        for arrow in view.arrows:
-            self.into.setdefault(arrow.head, []).append(arrow)
+        self.into = grouped((arrow.head, arrow) for arrow in view.arrows)
 
     def graph(self) -> dict[str, Any]:
         """All boxes, and the facts about each namespace for the side panel."""

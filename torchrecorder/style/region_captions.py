@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from functools import cached_property
-from itertools import takewhile
+from os.path import commonprefix
 
 from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.events import GRAD_SUFFIX, MODES, Role, ScopeId, ScopeKind, names_gradient
@@ -166,7 +166,7 @@ def _modules(names: Set[str], trained: _Trained) -> tuple[str, ...]:
     paths = [trained.paths.get(name, _path(name)) for name in sorted(others)]
     if not all(paths):  # the gradient of a tensor without a name
         return ()
-    path = [level[0] for level in takewhile(lambda level: len(set(level)) == 1, zip(*paths))]
+    path = [*commonprefix(paths)]
     if not path:
         return whole + tuple(dict.fromkeys(first for first, *_ in paths))
     while path[:-1] and all(

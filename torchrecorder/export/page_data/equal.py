@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId, names_gradient
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style.merge_captions import result
 from torchrecorder.style.style import RULES, Style
@@ -173,10 +174,7 @@ class _Keys:
     @cached_property
     def _arrows(self) -> dict[str, list[int]]:
         """The arrows that leave each box, by index."""
-        found: dict[str, list[int]] = {}
-        for number, arrow in enumerate(self.view.arrows):
-            found.setdefault(arrow.tail, []).append(number)
-        return found
+        return grouped((arrow.tail, number) for number, arrow in enumerate(self.view.arrows))
 
     def _leaving(self, tail: str) -> Hashable:
         """The outputs of a box, which are shown on it: equal tensors have equal indices."""

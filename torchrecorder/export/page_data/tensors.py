@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
 from torchrecorder.export.page_data.box_appearance import HiddenUpdate, TreeAppearance
 from torchrecorder.export.page_data.columns import Columns
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Value
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
@@ -39,19 +40,15 @@ class TensorColumns:
         self.drawn = drawn
         self.columns_of = columns
         self.view = drawn.tree.view
-        self.number: dict[tuple[int, str], int] = {}
-        self.arrows: list[list[int]] = []
-        for place, (arrow, (tail, _)) in enumerate(zip(self.view.arrows, drawn.tree.lines)):
-            key = tail, arrow.value or ""
-            row = self.number.setdefault(key, len(self.arrows))
-            if row == len(self.arrows):
-                self.arrows.append([])
-            self.arrows[row].append(place)
+        arrows = zip(self.view.arrows, drawn.tree.lines)
+        carrying: dict[tuple[int, str], list[int]] = grouped(
+            ((tail, arrow.value or ""), place) for place, (arrow, (tail, _)) in enumerate(arrows)
+        )
+        self.number = {key: row for row, key in enumerate(carrying)}
+        self.arrows = [*carrying.values()]
         self.flows = drawn.flows
-        self.updates: dict[tuple[int, str], list[HiddenUpdate]] = {}
-        for update in drawn.updates:
-            if (update.tail, update.value) not in self.number:
-                self.updates.setdefault((update.tail, update.value), []).append(update)
+        updates = (((update.tail, update.value), update) for update in drawn.updates)
+        self.updates = grouped((key, update) for key, update in updates if key not in self.number)
         self.trunks = trunks(drawn.tree, self.flows, drawn.updates)
         self.marked = self._marked()
         for key in self.updates:
