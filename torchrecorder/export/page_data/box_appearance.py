@@ -12,6 +12,7 @@ from torchrecorder.events import MODES, ScopeId, Slot, ValueId
 from torchrecorder.export.dot import in_two, output_labels
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.export.page_data.equal import representatives
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
@@ -21,7 +22,7 @@ from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.legend import legend
 from torchrecorder.style.line_labels import carried, counted, is_final
-from torchrecorder.style.loops import is_run, module_around, next_round, runs_again
+from torchrecorder.style.loops import feedback, next_round
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK, LIGHT
@@ -80,7 +81,7 @@ class TreeAppearance:
     @cached_property
     def opened(self) -> tuple[Figure, Figure]:
         """The figure with everything open; of equal boxes and clusters only the first."""
-        return self._both(self._distinct if self.is_shared else self.tree.view)
+        return self._both(self._distinct)
 
     @cached_property
     def _distinct(self) -> View:
@@ -106,28 +107,19 @@ class TreeAppearance:
     def rounds(self) -> Mapping[int, str]:
         """The caption of the values that each loop passes to its next iteration, by its fold; those
         of the iteration that passes on most."""
-        found: dict[int, dict[int, list[Arrow]]] = {}
-        known, loops = set[tuple[int, str, bool]](), set[int]()
-        recording = self.tree.view.recording
-        called_again = any(len(module.calls) > 1 for module in recording.modules.values())
+        view, places = self.tree.view, self.tree.places
+        called_again = any(len(module.calls) > 1 for module in view.recording.modules.values())
         may_loop = called_again or any(map(is_block, self.fold_boxes))
-        between = self._between_siblings() if self.fold_boxes and may_loop else ()
-        for fold, sibling, arrow in between:
-            if not is_run(recording, arrow.head):
-                continue
-            found.setdefault(fold, {}).setdefault(sibling, []).append(arrow)
-            if fold in loops:
-                continue
-            module = module_around(recording, arrow.head)
-            key = fold, module.id if module is not None else "", arrow.head in recording.ops
-            if key not in known:
-                known.add(key)
-                box = self.fold_boxes[self.tree.places[fold].id]
-                loops.update([fold] if runs_again(recording, box, arrow.head) else ())
-        most = {fold: max(found[fold].values(), key=len) for fold in sorted(loops)}
-        return {fold: next_round(self.tree.view, arrows) for fold, arrows in most.items()}
+        found = grouped(self._between_siblings() if self.fold_boxes and may_loop else ())
+        most: dict[int, Sequence[Arrow]] = {}
+        for (fold, _), arrows in sorted(found.items()):
+            most[fold] = max(most.get(fold, ()), arrows, key=len)
+        folds = {fold: self.fold_boxes[places[fold].id] for fold in most}
+        loops = {fold: feedback(view, box.replace(carried=tuple(most[fold])))
+                 for fold, box in folds.items()}
+        return {fold: next_round(view, back) for fold, back in loops.items() if back}
 
-    def _between_siblings(self) -> Iterator[tuple[int, int, Arrow]]:
+    def _between_siblings(self) -> Iterator[tuple[tuple[int, int], Arrow]]:
         """Each arrow from one sibling of a fold to another, with the places of the fold and of the
         first sibling."""
         places = self.tree.places
@@ -135,7 +127,7 @@ class TreeAppearance:
             *_, sibling = self.tree.apart(*self.tree.lines[number])
             fold = places[sibling].parent
             if fold >= 0 and places[fold].fold:
-                yield fold, sibling, self.tree.view.arrows[number]
+                yield (fold, sibling), self.tree.view.arrows[number]
 
     def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
         """The legend of each theme, including closed boxes."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cache, partial
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
@@ -19,12 +21,6 @@ from torchrecorder.views.full_view import scope_kind
 from torchrecorder.views.tree import Tree, TreeNode
 
 RowKeyT = TypeVar("RowKeyT", bound=Hashable)
-
-DRAWN = ("label", "header", "header_size", "look", "open_look", "count")
-"""Columns with the values of an `Appearance`."""
-
-SHARED = ("kind", "cls", "op", "call", "failed", "facts")
-"""Columns that depend on the recorded data of a place, and not on its name."""
 
 PARTS = {"title": 0, "name": 1, "detail": 2}
 
@@ -81,19 +77,18 @@ class Columns:
         known = {id(appearance): appearance for appearance in appearances}
         rows = {key: self._appearance(appearance) for key, appearance in known.items()}
         all_rows = [rows[id(appearance)] for appearance in appearances]
-        columns = {name: list(column) for name, column in zip(DRAWN, zip(*all_rows))}
-        return {"parent": [place.parent for place in self.tree.places], **columns}
+        return {"parent": [place.parent for place in self.tree.places], **_columns(all_rows)}
 
-    def _appearance(self, appearance: Appearance) -> tuple[Any, ...]:
-        """The values of an appearance in the columns `DRAWN`."""
-        return (
-            self.labels(appearance.label),
-            self.labels(appearance.header) if appearance.header else -1,
-            list(appearance.header_size) if appearance.header else None,
-            self.look(appearance.looks),
-            self.look(appearance.open_looks) if appearance.open_looks else -1,
-            appearance.count,
-        )
+    def _appearance(self, appearance: Appearance) -> dict[str, Any]:
+        """The values of an appearance, by column."""
+        return {
+            "label": self.labels(appearance.label),
+            "header": self.labels(appearance.header) if appearance.header else -1,
+            "header_size": list(appearance.header_size) if appearance.header else None,
+            "look": self.look(appearance.looks),
+            "open_look": self.look(appearance.open_looks) if appearance.open_looks else -1,
+            "count": appearance.count,
+        }
 
     def _recorded(self) -> dict[str, list[Any]]:
         places, things = self.tree.places, map(self._thing, self.tree.places)
@@ -110,20 +105,19 @@ class Columns:
         """The columns with one entry for all equal places."""
         chosen = dict.fromkeys(self.equal)
         rows = {number: self._row(self.tree.places[number]) for number in chosen}
-        all_rows = [rows[number] for number in self.equal]
-        return {name: list(column) for name, column in zip(SHARED, zip(*all_rows))}
+        return _columns([rows[number] for number in self.equal])
 
-    def _row(self, place: TreeNode) -> tuple[int, ...]:
-        """The values of a place in the columns `SHARED`."""
+    def _row(self, place: TreeNode) -> dict[str, int]:
+        """What depends on the recorded data of a place, and not on its name, by column."""
         thing, string = self._thing(place), self.strings
-        return (
-            string(self._kind(place)),
-            string(thing.cls if isinstance(thing, Scope) else ""),
-            string(thing.name if isinstance(thing, Op) else ""),
-            thing.call if isinstance(thing, Scope) else 0,
-            self._failed(thing),
-            self.lists(self.facts.rows(place)),
-        )
+        return {
+            "kind": string(self._kind(place)),
+            "cls": string(thing.cls if isinstance(thing, Scope) else ""),
+            "op": string(thing.name if isinstance(thing, Op) else ""),
+            "call": thing.call if isinstance(thing, Scope) else 0,
+            "failed": self._failed(thing),
+            "facts": self.lists(self.facts.rows(place)),
+        }
 
     def _failed(self, thing: Scope | Op | None) -> int:
         """0 for success, 1 for a failure with an error that the program caught, 2 if the run
@@ -181,13 +175,12 @@ def _rows(strings: IndexTable[str], rows: Iterable[FactRow]) -> list[list[int]]:
     return [[strings(title), strings(text)] for title, text in rows]
 
 
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [*map(itemgetter(name), rows)] for name in (rows[0] if rows else ())}
+
+
+_LOOK = [field.name for field in fields(Look) if field.name != "attributes"]
+
+
 def _plain(look: Look) -> tuple[tuple[str, Any], ...]:
-    return (
-        ("fill", look.fill),
-        ("stroke", look.stroke),
-        ("text", look.text),
-        ("outline", look.outline),
-        ("dash", look.dash),
-        ("width", look.width),
-        ("bold", int(look.bold)),
-    )
+    return tuple((name, getattr(look, name)) for name in _LOOK)
