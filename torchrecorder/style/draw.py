@@ -156,7 +156,7 @@ class _ViewDrawing:
             look, label = style.look(box, view), self.captions.box(box)
             if box.kind is not BoxKind.GRAD and view.is_idle(box):
                 label = (*label, Text("no gradient" if box.kind in WITH_SHAPE else "did not run"))
-            hooks = {cleared[member] for member in box.members if member in cleared}
+            hooks = {cleared[member] for member in filter(cleared.__contains__, box.members)}
             if len(hooks) == 1:
                 label = (*label, *(Text(f"cleared by {item}") for item in hooks))
             if box.count > 1 and (back := feedback(view, box)):

@@ -96,17 +96,12 @@ def _page_colors(theme: Theme, style: Style) -> dict[str, Any]:
 
 def _layout_items(tree: Tree, appearances: Sequence[Appearance]) -> list[Item]:
     """The places with their sizes, for the layout."""
-    boxes = tree.view.boxes
-    return [
-        Item(
-            str(number),
-            place.parent,
-            *appearance.size,
-            appearance.header_size if appearance.header else None,
-            place.id in boxes and boxes[place.id].kind is BoxKind.INPUT,
-        )
-        for number, (place, appearance) in enumerate(zip(tree.places, appearances))
-    ]
+    inputs = {box.id for box in tree.view.boxes.values() if box.kind is BoxKind.INPUT}
+    items = []
+    for number, (place, one) in enumerate(zip(tree.places, appearances)):
+        header = one.header_size if one.header else None
+        items.append(Item(str(number), place.parent, *one.size, header, place.id in inputs))
+    return items
 
 
 def _opened(view: View, tree: Tree) -> list[int]:
