@@ -7,7 +7,7 @@ format treat it as a module; ops and values do not change.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Union
@@ -17,7 +17,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import NOT_INPUTS, ops_inside, readers_of
+from torchrecorder.graph.relations import NOT_INPUTS, Boundaries, ops_inside, readers_of
 from torchrecorder.name_patterns import NamePatterns
 from torchrecorder.select.focus import advice
 from torchrecorder.select.functions import NewScope, free, nested_in
@@ -230,80 +230,63 @@ def _with_groups(
     recording: RecordedRun, name: str, groups: Mapping[ScopeId | None, Sequence[Scope | Op]]
 ) -> RecordedRun:
     """*recording* with a scope around the siblings of each group, which are in different scopes."""
-    added: list[Scope] = []
+    added: dict[ScopeId, Scope] = {}
     moved: dict[str, ScopeId | None] = {}
-    for (parent, items), scope in zip(groups.items(), free(ScopeId(f"s:{name}"), recording.scopes)):
-        added.append(_Gathered(recording, name, parent, items).scope(scope))
-        moved.update((item.id, scope) for item in items)
-    scopes = sorted((*added, *recording.scopes.values()), key=attrgetter("index"))
-    return nested_in(
+    names: dict[ScopeId, dict[ValueId, str]] = {}  # of what the members of each group read
+    for (parent, items), id_ in zip(groups.items(), free(ScopeId(f"s:{name}"), recording.scopes)):
+        first, *_ = ordered = sorted(items, key=attrgetter("index"))
+        path = "" if parent is None else recording.scopes[parent].path
+        new = NewScope(ScopeKind.FUNCTION, "", name, first.source)
+        added[id_] = new.around(items, first, id_, parent, path)
+        moved.update((item.id, id_) for item in items)
+        names[id_] = {slot.value: slot.name for item in ordered[::-1] for slot in item.inputs[::-1]}
+    scopes = sorted((*added.values(), *recording.scopes.values()), key=attrgetter("index"))
+    nested = nested_in(
         recording,
         (each.replace(parent=moved[each.id]) if each.id in moved else each for each in scopes),
         moved,
     )
-
-
-class _Gathered:
-    """The scope around some siblings, with what it reads and returns."""
-
-    def __init__(
-        self, old: RecordedRun, name: str, parent: ScopeId | None, items: Sequence[Scope | Op]
-    ) -> None:
-        self.old = old
-        self.parent = parent
-        self.items = sorted(items, key=attrgetter("index"))
-        self.name = name
-        inside = (old.ops[op] for op in _ops_in(old, items))
-        self.ops = {op.id: op for op in sorted(inside, key=attrgetter("index"))}
-
-    def scope(self, id: ScopeId) -> Scope:
-        """The scope."""
-        first, items = self.items[0], self.items
-        path = "" if self.parent is None else self.old.scopes[self.parent].path
-        new = NewScope(ScopeKind.FUNCTION, "", self.name, first.source)
-        return new.around(items, first, id, self.parent, path).replace(
-            inputs=tuple(self._inputs()), outputs=tuple(self._outputs())
+    ends = Boundaries(nested, added)
+    filled = {
+        scope: nested.scopes[scope].replace(
+            inputs=tuple(
+                Slot(names[scope].get(value, argument), value)
+                for argument, value in ends.inputs(scope)
+                if nested.values[value].role not in NOT_INPUTS
+            ),
+            outputs=tuple(_outputs(nested, ends, scope)),
         )
+        for scope in added
+    }
+    return replace(nested, scopes={**nested.scopes, **filled})
 
-    def _inputs(self) -> Iterator[Slot]:
-        """The inputs of the group, with the names of the members' arguments."""
-        read: dict[ValueId, str] = {}
-        for item in [*self.items, *self.ops.values()]:
-            for slot in item.inputs:
-                read.setdefault(slot.value, slot.name)
-        for value, name in read.items():
-            seen = self.old.values[value]
-            if seen.producer not in self.ops and seen.role not in NOT_INPUTS:
-                yield Slot(name, value)
 
-    def _outputs(self) -> Iterator[Slot]:
-        """Values used outside: outputs of the model first, then the others, latest first."""
-        given = {slot.value: number for number, slot in enumerate(self.old.outputs)}
-        back = self._coming_back()
-        used = [
-            value
-            for op in self.ops.values()
-            for value in op.outputs
-            if value in given or any(
-                reader not in self.ops for reader in self.old.consumers.get(value, ())
-            )
-        ]
-        used.reverse()
-        used.sort(key=lambda value: (given.get(value, len(given)), value in back))
-        return (Slot(str(number), value) for number, value in enumerate(dict.fromkeys(used)))
+def _outputs(recording: RecordedRun, ends: Boundaries, scope: ScopeId) -> Iterator[Slot]:
+    """Values used outside: outputs of the model first, then the others, latest first."""
+    given = {slot.value: number for number, slot in enumerate(recording.outputs)}
+    inside = set(ops_inside(recording, [scope]))
+    back = _coming_back(recording, inside, (slot.value for slot in ends.inputs(scope)))
+    used = {slot.value for slot in ends.outputs(scope)}
+    made = [value for op in recording.ops.values() if op.id in inside for value in op.outputs]
+    found = [value for value in reversed(made) if value in used]
+    found.sort(key=lambda value: (given.get(value, len(given)), value in back))
+    return (Slot(str(number), value) for number, value in enumerate(dict.fromkeys(found)))
 
-    def _coming_back(self) -> set[ValueId]:
-        """Values computed in the group that its own inputs depend on, through later ops."""
-        first = next((op.index for op in self.ops.values()), 0)
-        waiting = [slot.value for slot in self._inputs()]
-        seen, back = set(waiting), set()
-        while waiting:
-            value = waiting.pop()
-            producer = self.old.values[value].producer
-            if producer in self.ops:
-                back.add(value)
-            elif producer is not None and self.old.ops[producer].index > first:
-                before = {slot.value for slot in self.old.ops[producer].inputs} - seen
-                seen |= before
-                waiting += before
-        return back
+
+def _coming_back(
+    recording: RecordedRun, inside: Collection[OpId], read: Iterable[ValueId]
+) -> set[ValueId]:
+    """Values computed in a group that what it *read* depends on, through later ops."""
+    first = min((recording.ops[op].index for op in inside), default=0)
+    waiting = [*read]
+    seen, back = set(waiting), set()
+    while waiting:
+        value = waiting.pop()
+        producer = recording.values[value].producer
+        if producer in inside:
+            back.add(value)
+        elif producer is not None and recording.ops[producer].index > first:
+            before = {slot.value for slot in recording.ops[producer].inputs} - seen
+            seen |= before
+            waiting += before
+    return back
