@@ -83,4 +83,4 @@ def _matching(path: str, named: Mapping[str, Module]) -> list[str]:
 
 def _members(module: Module, inside: ScopeMembers) -> list[str]:
     """A module and the members of all its calls."""
-    return [module.id, *(member for call in module.calls for member in inside.of_scope(call))]
+    return [module.id, *inside.of(module.calls)]

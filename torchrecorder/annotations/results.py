@@ -119,10 +119,7 @@ def table(
         facts = {"count": len(ids)} if by == "type" else _facts(recording, ids[0])
         row: dict[str, Any] = {"id": ids[0], "name": place, **facts}
         nested = by in ("module", "scope")
-        contents = members
-        if nested:
-            contents = [item for call in ids for item in inside.of_scope(ScopeId(call))]
-        whole = owned.within(contents)  # of a row once, not for each column
+        whole = owned.within(inside.of(ids))  # of a row once, not for each column
         alone: dict[tuple[str, ...], Whole] = {}
         for numbers in filled:
             row[numbers.annotation.name] = numbers.of(whole)

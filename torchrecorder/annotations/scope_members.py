@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,6 +39,13 @@ class ScopeMembers:
     def of_scope(self, scope: ScopeId) -> list[str]:
         """A scope and all its contents, at any depth."""
         return [member for item in self.scopes(scope) for member in self.alone(item)]
+
+    def of(self, ids: Iterable[str]) -> list[str]:
+        """Scopes with all their contents, and ops with what belongs to them."""
+        scopes, found = self.recording.scopes, list[str]()
+        for item in ids:
+            found += self.of_scope(ScopeId(item)) if item in scopes else self.of_op(OpId(item))
+        return found
 
     def scopes(self, scope: ScopeId) -> Iterator[ScopeId]:
         """A scope and all scopes in it, at any depth."""

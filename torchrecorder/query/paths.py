@@ -79,13 +79,7 @@ class _FoundPaths(Sequence[NodePath]):
         self._paths, self._number = paths, number
         self._found: list[NodePath] = []
 
-    @overload
-    def __getitem__(self, place: int) -> NodePath: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[NodePath]: ...
-
-    def __getitem__(self, place: int | slice) -> NodePath | Sequence[NodePath]:
+    def __getitem__(self, place: Any) -> Any:
         places = range(self._number)
         wanted = places[place] if isinstance(place, slice) else [places[place]]
         self._found += islice(self._paths, max(0, 1 + max(wanted, default=-1) - len(self._found)))

@@ -36,7 +36,7 @@ class Renaming:
 
     def op(self, op: Op, recording: RecordedRun) -> str:
         """The title of an op, by its name or one of its paths."""
-        found = self.find((*recording.call_paths.of_op(op), op.name)) if self.names else None
+        found = self.node(op.id, recording)
         return op.name if found is None else found
 
     def tensor(self, names: Sequence[str], role: str, recording: RecordedRun) -> str | None:

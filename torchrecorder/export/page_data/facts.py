@@ -172,11 +172,9 @@ class Facts:
         if op.random:
             yield DRAWS_RANDOM
         yield from op.arguments
-        for slot in op.inputs:
-            name = "" if slot.name.isdigit() else slot.name
-            value = values[slot.value]
-            read = f", {value.role.value}" if slot.value in self._stored_values else ""
-            yield f"in {name}".strip(), self.form(value) + read
+        for slot, (title, form) in zip(op.inputs, self._slots("in", op.inputs)):
+            stored = slot.value in self._stored_values
+            yield title, f"{form}, {values[slot.value].role.value}" if stored else form
         for value_id in op.outputs:
             yield "out", self._output(op, values[value_id])
         grads = self.recording.owned.get(op.id, ())

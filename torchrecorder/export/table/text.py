@@ -19,7 +19,7 @@ from torchrecorder.annotations.parameters import (
 from torchrecorder.annotations.random_draws import drawing_functions
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import FLAG, LIST, check_one, number_or, one_of, plural, whole_number
-from torchrecorder.events import OF_WEIGHTS, UNFINISHED, OpId, ScopeId, ValueId
+from torchrecorder.events import OF_WEIGHTS, UNFINISHED, OpId, ValueId
 from torchrecorder.export.table.alignment import Column, table, tree
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import TableRow, closed, every_row, fitting
@@ -146,8 +146,8 @@ class _Filler:
                 yield Column(str(item).capitalize(), shown)
             elif item == GRAPHS:
                 numbers_of(self.recording, COMPILED)  # which warns if there are none
-                graphs = (self._members(row) for row in self.listed)
-                yield Column("Graphs", [graphs_among(self.recording, graph) for graph in graphs])
+                members = (self.inside.of(row.ids) for row in self.listed)
+                yield Column("Graphs", [graphs_among(self.recording, each) for each in members])
             else:
                 yield self._numbers(by_name(item, TENSORS))
 
@@ -167,23 +167,13 @@ class _Filler:
         stored = numbers.annotation in OWNED
         cells = []
         for row in self.listed:
-            members = self._members(row)
+            members = self.inside.of(row.ids)
             text = numbers.text(members)
             mean = numbers.mean(members, len(row.ids)) if not text else None
             if mean is not None:
                 text = f"mean {numbers.annotation.show(mean)}"
             cells.append("(recurrent)" if text and stored and row.again else text)
         return Column(numbers.annotation.title, cells, right=True)
-
-    def _members(self, row: TableRow) -> list[str]:
-        """The recorded ids of everything in the scopes and ops of a row."""
-        members: list[str] = []
-        for identifier in row.ids:
-            if identifier in self.recording.scopes:
-                members.extend(self.inside.of_scope(ScopeId(identifier)))
-            else:
-                members.extend(self.inside.of_op(OpId(identifier)))
-        return members
 
 
 def _totals(recording: RecordedRun) -> Iterator[str]:
