@@ -122,11 +122,10 @@ class _GraphvizDrawing:
             x, y, radius = (float(element.get(name, "0")) for name in ("cx", "cy", "r"))
             yield f"{_word('C', fill)} E {x:g} {self.height - y:g} {radius:g} {radius:g}"
             return
-        closed = kind in ("rect", "polygon")
-        if closed:
-            yield _word("C", fill)
+        yield _word("C", fill)
         points = [f"{x:g} {self.height - y:g}" for x, y in _points(kind, element)]
-        yield f"{'P' if closed else 'L'} {len(points)} {' '.join(points)}"
+        form = "P" if kind in ("rect", "polygon") else "L"
+        yield f"{form} {len(points)} {' '.join(points)}"
 
     def _text(self, element: tree.Element, fill: str) -> Iterator[str]:
         size = float(element.get("font-size", self.size))

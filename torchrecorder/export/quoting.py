@@ -6,20 +6,14 @@ entities inside labels, and the XML of HTML-like labels.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from html import escape
 
 from torchrecorder.graph.flat import printable
 
-MEANING = re.compile(r"""[&<>"'\\\x00-\x08\x0b-\x1f\ufffe\uffff\ud800-\udfff]""")
-"""Characters that are special or invalid inside quoted strings or XML, other than newlines."""
-
 
 def quote(text: str) -> str:
     """A DOT string of *text*, whose backslash escapes Graphviz interprets."""
-    if text.isalnum() or not MEANING.search(text):
-        return f'"{text}"'
     text = printable(text).replace('"', '\\"')
     slashes = len(text) - len(text.rstrip("\\"))
     return f'"{text}{chr(92) * (slashes % 2)}"'
@@ -27,16 +21,12 @@ def quote(text: str) -> str:
 
 def verbatim(text: str) -> str:
     """A DOT string that Graphviz shows exactly as *text*."""
-    if not MEANING.search(text):
-        return '"' + text.replace("\n", "\\n") + '"'
     text = printable(text).replace("\\", "\\\\").replace("&", "&amp;")
     return '"' + text.replace('"', '\\"').replace("\r", "").replace("\n", "\\n") + '"'
 
 
 def html(text: str) -> str:
     """*text* inside an HTML-like label."""
-    if not MEANING.search(text):
-        return text.replace("\n", "<br/>")
     text = escape(printable(text), quote=True).replace("\\", "\\\\")
     return text.replace("\r", "").replace("\n", "<br/>")
 
