@@ -20,9 +20,9 @@ from torchrecorder.comparison.compare import compare
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.recording import Recording
 from torchrecorder.style.color import READABLE, contrast
-from torchrecorder.style.custom_colors import counterparts
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Look, title_of
+from torchrecorder.style.renaming import counterparts
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.testing import Builder

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from torchrecorder.style import labels
 from torchrecorder.style.color import mix
-from torchrecorder.style.custom_colors import counterparts
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Shape, Text
 from torchrecorder.style.legend import custom_colors, kinds, legend
+from torchrecorder.style.renaming import counterparts
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.bundles import bundles

@@ -20,11 +20,10 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.attributes import FIELDS as ATTRIBUTES, as_written
 from torchrecorder.style.color import COLOR, OPAQUE, listed, solid
-from torchrecorder.style.custom_colors import CustomColors
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.paper import PLACES, READABLE, Paper, place, points
-from torchrecorder.style.renaming import check_names
+from torchrecorder.style.renaming import CustomColors, check_names
 from torchrecorder.style.themes import LIGHT, THEMES, Theme
 from torchrecorder.views.quiet_ops import is_identity
 from torchrecorder.views.view import Box, BoxKind, View
