@@ -340,9 +340,7 @@ class Captions:
         if module is not None and module.detail:
             about.append(labels.shorten(module.detail, 200))
         about += self._flow(scope.inputs, [slot.value for slot in scope.outputs])
-        if scope.source is not None:
-            about.append(labels.source(scope.source))
-        about += self._each(drawn)
+        about += [labels.source(scope.source), *self._each(drawn)]
         return "\n".join(filter(None, about))
 
     def _each(self, drawn: Box | Cluster) -> Iterator[str]:
@@ -359,10 +357,8 @@ class Captions:
             message = ", ".join([f"{name}={text}" for name, text in op.arguments])
             about.append(labels.shorten(message, 200))
         about += self._flow(op.inputs, op.outputs)
-        about += ["draws random numbers"] if op.random else []
-        if op.source is not None:
-            about.append(labels.source(op.source))
-        return "\n".join(about)
+        about += ["draws random numbers" if op.random else "", labels.source(op.source)]
+        return "\n".join(filter(None, about))
 
     def _flow(self, inputs: Iterable[Slot], outputs: Iterable[ValueId]) -> list[str]:
         """The lines of inputs, by name, and outputs."""

@@ -104,10 +104,8 @@ def in_a_line(shapes: Counter[str]) -> str:
 
 
 def source(line: SourceLine | None) -> str:
-    """A line of the user's code, without the folder."""
-    if line is None:
-        return ""
-    return f"{line.file_line} in {line.function}"
+    """A line of the user's code, without the folder; empty without one."""
+    return f"{line.file_line} in {line.function}" if line is not None else ""
 
 
 def at(file: str, line: int) -> str:

@@ -27,9 +27,9 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
     If one of them leads to what runs again, all are listed, also those to different modules.
     """
-    arrows = [item for item in drawn.carried if is_read(view, item.head)]
-    heads = {item.head: None for item in arrows if is_run(view.recording, item.head)}
-    again = any(runs_again(view.recording, drawn, head) for head in heads)
+    arrows = [item for item in drawn.carried if _is_read(view, item.head)]
+    heads = {item.head: None for item in arrows if _is_run(view.recording, item.head)}
+    again = any(_runs_again(view.recording, drawn, head) for head in heads)
     return tuple(arrows) if again else ()
 
 
@@ -115,36 +115,32 @@ def _maker(recording: RecordedRun, value: ValueId) -> object:
     return (op.source, op.qualname, op.outputs.index(value)) if varies and op else value
 
 
-def is_read(view: View, head: str) -> bool:
+def _is_read(view: View, head: str) -> bool:
     """Whether *head* runs, or is a weight or buffer that has a box of its own."""
     box = view.boxes.get(head)  # an input or constant may be in the box of a group
-    return is_run(view.recording, head) or box is not None and box.kind in _STORED
+    return _is_run(view.recording, head) or box is not None and box.kind in _STORED
 
 
-def is_run(recording: RecordedRun, head: str) -> bool:
+def _is_run(recording: RecordedRun, head: str) -> bool:
     """Whether *head* is a call or an operation, and not a tensor or a grad node."""
     return head in recording.ops or head in recording.scopes
 
 
-def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
+def _runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
     """Whether *head* is the same module or line of code in each iteration of the fold *drawn*.
 
     Other calls of the module, as in another training step, do not count.
     """
     if head in recording.ops and is_block(drawn.id):
         return True
-    module = module_around(recording, head)
+    module = _module_around(recording, head)
     if module is None:
-        return is_block(drawn.id) or _is_function(recording, drawn.id)
+        scope = recording.scopes.get(ScopeId(drawn.id))
+        return is_block(drawn.id) or scope is not None and scope.kind is ScopeKind.FUNCTION
     return len(module.calls) >= drawn.count and _rounds(recording, drawn, module) >= drawn.count
 
 
-def _is_function(recording: RecordedRun, item: str) -> bool:
-    scope = recording.scopes.get(ScopeId(item))
-    return scope is not None and scope.kind is ScopeKind.FUNCTION
-
-
-def module_around(recording: RecordedRun, head: str) -> Module | None:
+def _module_around(recording: RecordedRun, head: str) -> Module | None:
     """The module of a call, or the module in which an op ran; None for other boxes."""
     op, scopes = recording.ops.get(OpId(head)), recording.scopes
     scope = scopes.get(ScopeId(head)) if op is None else scopes.get(op.scope or ScopeId(""))
