@@ -234,18 +234,17 @@ def _group(group: Group, view: View, styler: GraphvizStyler, depth: int) -> Grou
 
 def _look(look: Look, node: BaseNode, styler: GraphvizStyler) -> Look:
     """The attributes that the styler changed; the theme has the others."""
-    answer: Mapping[str, Any] = styler.style_node(node) or {}
-    check_one("what style_node gives", answer, MAPPING)
-    changed = {
-        name: str(value)
-        for name, value in answer.items()
-        if value is not None and node.defaults.get(name) != str(value)
-    }
-    return replace(look, attributes={**look.attributes, **changed})
+    return _with(look, "what style_node gives", styler.style_node(node), node.defaults)
 
 
 def _line(line: Line, nodes: Mapping[str, BaseNode], styler: GraphvizStyler) -> Line:
-    answer = styler.style_edge(nodes[line.tail], nodes[line.head]) or {}
-    check_one("what style_edge gives", answer, MAPPING)
-    given = {name: str(value) for name, value in answer.items() if value is not None}
-    return replace(line, look=replace(line.look, attributes={**line.look.attributes, **given}))
+    given = styler.style_edge(nodes[line.tail], nodes[line.head])
+    return replace(line, look=_with(line.look, "what style_edge gives", given, {}))
+
+
+def _with(look: Look, what: str, answer: Any, defaults: Mapping[str, str]) -> Look:
+    """*look* with the attributes in the *answer* of a styler that are no *defaults*."""
+    check_one(what, answer or {}, MAPPING)
+    given = {name: str(value) for name, value in (answer or {}).items() if value is not None}
+    changed = {name: text for name, text in given.items() if defaults.get(name) != text}
+    return replace(look, attributes={**look.attributes, **changed})
