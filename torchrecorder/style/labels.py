@@ -17,16 +17,14 @@ from torchrecorder.style.figure import Text
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "c64"}
 """Short names of some dtypes; others are unchanged."""
 
-
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 """A number in the text of an argument."""
 
 SIGNED = re.compile(rf"(?:(?<![\w)\]])-)?{NUMBER.pattern}")
-"""A number with its sign."""
+"""A number with its sign; the one in ``n-1`` has none."""
 
 RANGED = re.compile(rf"(?:-?\d+)?(?::-?\d+|(?<=\d):)|{SIGNED.pattern}")
 """A slice or a number."""
-"""A number with its sign; the one in ``n-1`` has none."""
 
 _DIGITS = re.compile(r"(\d+)")
 
