@@ -200,7 +200,7 @@ def test_a_model_in_another_wrapper_is_the_same_model() -> None:
 
 
 def test_the_former_names_of_what_repeats(tmp_path: Path) -> None:
-    """A box in a frame that stands for several layers tells the names of all."""
+    """A box in a frame that stands for several layers tells the names of all, an open one none."""
     def run(wrapped: bool) -> Recording:
         build = Builder("Net")
         with build.scope("Net"):
@@ -216,3 +216,4 @@ def test_the_former_names_of_what_repeats(tmp_path: Path) -> None:
 
     found = labels(tmp_path, run(False), run(True), depth=2)
     assert "was layers.0 … layers.2" in found["module: Layer"]
+    assert "was" not in labels(tmp_path, run(False), run(True), depth=3)["module: Layer"]

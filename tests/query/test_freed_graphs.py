@@ -33,3 +33,18 @@ def test_a_gradient_with_a_graph_is_a_result_of_the_call_that_freed_it() -> None
     why = failed(program)[0].why_backward_failed()
     assert why is not None and [op.name for op in why.ops] == ["grad", "square"]
     assert "has read 'self', a result of that call: " in str(why)
+
+
+def test_passes_through_other_graphs_did_not_free_it() -> None:
+    """The pass that ran the node did, before or after which others ran."""
+    def program(model: nn.Module) -> None:
+        middle = model[0](torch.ones(2, 4)).exp()
+        model[1](torch.ones(2, 4)).sum().backward()
+        middle.sum().backward()
+        model[1](torch.ones(2, 4)).mean().backward()
+        middle.cos().sum().backward()
+
+    recording = failed(program)[0]
+    why = recording.why_backward_failed()
+    assert why is not None and [op.name for op in why.ops] == ["backward", "cos"]
+    assert why.ops[0].id == recording.backward_runs[1].op

@@ -56,7 +56,7 @@ class Lossy(nn.Module):
         return x + y.clone(), self.aside * 2
 
 
-UNREAD = ("unused", "no operation read it", [])
+UNREAD = ("unused", "no operation read it$", [])
 LOST = {
     "kept": None,
     "frozen": ("frozen", "requires_grad=False", []),

@@ -242,3 +242,19 @@ def test_an_operation_tells_its_settings_in_a_module_that_has_none() -> None:
     shapes = draw(make_view(recording, ViewOptions(depth=9)), Style()).shapes
     (told,) = (shape.label[1:] for shape in shapes if shape.label[0].text == "clamp")
     assert any("3" in line.text for line in told)
+
+
+class Functional(nn.Module):
+    """The same layer as an op, with a weight of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3, 6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.relu(nn.functional.linear(x, self.weight))
+
+
+def test_a_layer_of_functions() -> None:
+    """The layer by the name of its op, which has no sizes; the activation as that of a module."""
+    assert caption(Functional()) == "linear + ReLU"

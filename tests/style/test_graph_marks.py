@@ -72,6 +72,17 @@ def test_the_tooltip_tells_all_about_the_graphs() -> None:
     assert "graph" not in box(network(), "body: Sequential", 1).tooltip
 
 
+def test_the_box_at_a_break_stands_out() -> None:
+    """By a bold title, and an outline as the legend says, unlike other boxes that run in Python and
+    a closed module with a break inside."""
+    there, without = compiled(1, 0, breaks=(REASON,)), compiled(1, 0)
+    look = box(there, "relu").look
+    (row,) = (row for row in figure_of(there).legend if row.text.startswith("breaks the graph"))
+    assert (look.stroke, look.dash, look.bold) == (row.look.stroke, row.look.dash, True)
+    other, around = box(without, "relu").look, box(there, "body: Sequential", 1).look
+    assert not other.bold and look.stroke not in (other.stroke, around.stroke)
+
+
 @pytest.mark.parametrize("graphs", [(8, 1, 9), (1, 8, 9), (9, 8, 1)])
 def test_the_legend_lists_graphs_by_number(graphs: tuple[int, ...]) -> None:
     """In whichever order they run."""

@@ -139,10 +139,8 @@ class _Sequence:
             count += 1
         end = start + count * period
         spare = 0
-        while spare < period - 1 and end + spare < len(codes):
-            if codes[end + spare] != codes[start + spare]:
-                break
-            spare += 1
+        while end + spare < len(codes) and codes[end + spare] == codes[start + spare]:
+            spare += 1  # fewer than *period*, else they would be one more block
         return Repetition(start, period, count, spare)
 
     def _equal(self, first: int, second: int, length: int) -> bool:
