@@ -112,6 +112,22 @@ def test_formats_that_are_placed_elsewhere_name_arguments(tmp_path: Path) -> Non
     assert mermaid.count('-->|"÷"|') == 1
 
 
+@pytest.mark.parametrize(("names", "told"), [
+    (["query", "key"], ["q", "k"]), (["query", "mask"], ["", ""]), (["mask", "key"], ["", ""]),
+    (["query", "key", "mask"], ["q", "k", "mask"]),
+])
+def test_a_closed_module_that_attends_names_its_arguments(
+    names: list[str], told: list[str]
+) -> None:
+    """It has at least two of query, key and value; one may be the name of anything."""
+    run = Builder("Net")
+    given = [run.input(name) for name in names]
+    with run.scope("Net"):
+        run.op("matmul", *given)
+    *into, _ = draw(make_view(run.recording(), ViewOptions(depth=0))).lines
+    assert [line.mark for line in into] == told
+
+
 def test_no_two_arguments_have_one_name() -> None:
     """Also where a list of tensors is one of several arguments."""
     class Picked(torch.nn.Module):

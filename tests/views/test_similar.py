@@ -90,6 +90,8 @@ def test_stages_of_other_sizes_are_one_box() -> None:
         "size 32×32, 16×16, 8×8",
     ]
     assert len(boxes(make_view(stages(1, 2, 3), ViewOptions(depth=1)))) == 6
+    two = label(similar(stages(2, 2), depth=1), "layer1")
+    assert two[-2:] == ["channels 16, 32", "size 32×32, 16×16"]
 
 
 def test_blocks_of_all_stages_are_one() -> None:

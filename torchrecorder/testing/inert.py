@@ -204,12 +204,11 @@ class _IdentityNumbers:
     """Numbers objects and storages in the order of first use, to compare identities."""
 
     def __init__(self) -> None:
-        self.kept: list[Any] = []
-        self.of: dict[Any, int] = {}
+        self.of: dict[Any, tuple[int, Any]] = {}
 
     def number(self, kind: str, key: Any, kept: Any) -> int:
-        self.kept.append(kept)
-        return self.of.setdefault((kind, key), len(self.of))
+        """The number of *key*, which nothing else can have while *kept* lives."""
+        return self.of.setdefault((kind, key), (len(self.of), kept))[0]
 
 
 def _of_value(path: str, value: Any, numbers: _IdentityNumbers) -> dict[str, Any]:
