@@ -342,9 +342,8 @@ def _of_activations(
     finite = [(item.count - item.nans - item.infs, item) for item in results]
     total = sum(count for count, _ in finite)
     zeros = sum(item.zeros for item in results) / elements if elements else None
-    first, *more = results
-    if not (more and total):
-        return first.mean, first.std, zeros
+    if not total:
+        return results[0].mean, results[0].std, zeros
     mean = sum(count * item.mean for count, item in finite if count) / total
     squares = (count * (item.std**2 + (item.mean - mean) ** 2) for count, item in finite if count)
     return mean, math.sqrt(sum(squares) / total), zeros

@@ -129,6 +129,10 @@ def test_who_came_last_was_done_first():
     first, second = run.collectives
     assert (first.last, second.last) == (2, 0)
     assert [part.waited for part in first.parts] == pytest.approx([0.3, 0.4, 0.0, 0.5])
+    sent = [part.sent.communication for part in first.parts]
+    assert [(each.seconds, each.blocked_seconds) for each in sent] == [
+        (seconds, None) for seconds, _ in busy.values()
+    ]
     assert first.waited == pytest.approx(0.5)
     assert [each for each, _ in run.top("waited")] == [first, second]
     assert run.top("waited", 1)[0][1] == pytest.approx(0.5)
