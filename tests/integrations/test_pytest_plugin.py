@@ -204,6 +204,7 @@ def test_no_line_of_torchrecorder_is_shown(run: Any, call: str) -> None:
     assert WRONG[call] in said
     assert f">       {call}" in said
     assert "torchrecorder/" not in said and "object at 0x" not in said
+    assert ("F.linear(" in said) == ("zeros(1, 3)" in call)
 
 
 def test_equal_names_in_two_classes(run: Any, pytester: pytest.Pytester) -> None:

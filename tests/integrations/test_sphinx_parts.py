@@ -240,6 +240,6 @@ def test_names_are_looked_up_in_other_projects_too():
 )
 def test_what_is_wrong_with_code(code, said):
     """All lines run, whatever the last one is; no line is no model."""
-    with pytest.raises(ModelFailed, match=said):
+    with pytest.raises(ModelFailed, match=f"the code of the directive.*{said}"):
         _executed(Request(Target(""), code=code), {})
     assert _executed(Request(Target(""), code="z = 2\nz + 1"), {}) == 3
