@@ -99,3 +99,22 @@ def test_an_outermost_module_of_one_operation_is_closed_beside_others(run, close
         run()
     kinds = [box.kind for box in make_view(recorder.recording).boxes.values()]
     assert kinds.count(BoxKind.MODULE) == closed
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_runs_again_in_backward_is_no_second_model(again: bool) -> None:
+    """The box of the model is opened beside that of the backward pass, however few are wanted."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input()
+        for name in ("a", "b"):
+            with run.scope(name):
+                h = run.op("exp", h)
+    run.op("backward", h)
+    if again:
+        with run.scope("block", recompute=True):
+            for name in ("block.c", "block.d"):
+                with run.scope(name, recompute=True):
+                    h = run.op("cos", h)
+    view = make_view(run.recording(), ViewOptions(max_boxes=2))
+    assert boxes(view) == ["x", "a", "b", "backward"]
