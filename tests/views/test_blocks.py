@@ -347,3 +347,20 @@ def test_odd_runs(recording: Recording, depth: int | None) -> None:
     view = view_of(recording, depth=depth)
     assert len(draw(view).shapes) == len(view.boxes)
     assert all(each.count > 1 for each in view.clusters.values() if each.id.startswith("block:"))
+
+
+@pytest.mark.parametrize("cls, together", [("Block", True), ("Sequential", False)])
+def test_layers_in_turn_are_known_by_a_class_of_their_own(cls: str, together: bool) -> None:
+    """Whatever is in them; a container by the first module in it."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.input()
+        for place, inner in enumerate(("Conv", "Mixer", "Pool")):
+            with run.scope(str(2 * place), cls):
+                with run.scope("0", inner):
+                    h = run.op("exp", h)
+                h = linear(run, "1", h)
+            with run.scope(str(2 * place + 1), "Norm"):
+                h = run.op("norm", h)
+    shown = boxes(view_of(run.recording(), depth=1, fold="similar"))
+    assert shown == ["x", *(["0", "1"] if together else map(str, range(6))), "out:0"]
