@@ -29,9 +29,9 @@ def run(training: bool = True, stepping: bool = False) -> Recording:
     return made.recording()
 
 
-def block(recording: Recording, exact: bool = True) -> str:
+def block(recording: Recording) -> str:
     """The digest of the block."""
-    return structures(recording, exact=exact)[ScopeId("s1")]
+    return structures(recording)[ScopeId("s1")]
 
 
 V0, V1, V7 = (ValueId(f"v{number}") for number in (0, 1, 7))
@@ -81,9 +81,8 @@ def test_scopes_of_equal_structure(change: str) -> None:
     recording = run()
     other = changed(recording, table, row, **facts)
     assert other != recording
-    for exact in (True, False):
-        assert (block(recording, exact) != block(other, exact)) == (change in COUNTS)
-        assert block(recording, exact) == block(run(), exact)
+    assert (block(recording) != block(other)) == (change in COUNTS)
+    assert block(recording) == block(run())
 
 
 @pytest.mark.parametrize("order", [("v5", "v6", "v0"), ("v6", "v5", "v0"), ("v5", "v5", "v0"),
@@ -104,27 +103,25 @@ def differing(recording: Recording) -> Recording:
     return changed(other, "modules", module.id, detail="p=0.5")
 
 
-@pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("training", [True, False])
-def test_rates_of_dropouts_that_do_nothing(training: bool, exact: bool) -> None:
-    """Count where they are exact, or where the dropout is active; its class always does."""
+def test_rates_of_dropouts_that_do_nothing(training: bool) -> None:
+    """Do not count, unlike those of active dropouts; the class of a dropout always does."""
     recording = run(training)
     other = differing(recording)
-    assert (block(recording, exact) != block(other, exact)) == (training or exact)
+    assert (block(recording) != block(other)) == training
     modules = recording.modules.values()
     assert [is_inactive(one, ()) for one in modules].count(True) == (not training)
     renamed = changed(recording, "ops", "o2", qualname="torch.other")
-    assert block(recording, exact) != block(renamed, exact)
+    assert block(recording) != block(renamed)
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_numbers_in_steps_of_optimizers(exact: bool) -> None:
+def test_numbers_in_steps_of_optimizers() -> None:
     """Arguments may depend on how many steps were taken; what runs counts all the same."""
     recording = run(stepping=True)
     other = changed(recording, "ops", "o0", arguments=(("dim", "1"),))
-    assert (block(recording, exact) != block(other, exact)) == exact
+    assert block(recording) == block(other)
     renamed = changed(recording, "ops", "o0", qualname="torch.other")
-    assert block(recording, exact) != block(renamed, exact)
+    assert block(recording) != block(renamed)
 
 
 @pytest.mark.parametrize("kind", [ScopeKind.MODULE, ScopeKind.FUNCTION])
@@ -139,5 +136,5 @@ def test_calls_that_return_their_argument_count_in_modules(kind: ScopeKind) -> N
                 for _ in range(calls):
                     made.op("to", x, kind=OpKind.PASS, outputs=0)
                 made.op("exp", x)
-        found.add(block(made.recording(), exact=False))
+        found.add(block(made.recording()))
     assert len(found) == (2 if kind is ScopeKind.MODULE else 1)

@@ -90,7 +90,7 @@ def test_names_in_modules_count():
             (child,) = self.children()
             return child(x)
 
-    model = nn.Sequential(Other("fc1"), Other("fc2"), Other("fc1"))
+    model = nn.Sequential(Other("fc"), Other("gate"), Other("fc"))
     recording = torchrecorder.record(model, torch.rand(2, 4))
     one, two, same = (structures(recording)[scope.id] for scope in recording.scopes.values()
                       if scope.cls == "Other")

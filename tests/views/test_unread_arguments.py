@@ -250,7 +250,7 @@ def test_of_which_tensor_something_is_another_use() -> None:
     with torchrecorder.Recorder() as recorder, torch.no_grad():
         for model in models:
             model(torch.rand(4))
-    found = structures(recorder.recording, exact=False)
+    found = structures(recorder.recording)
     first, second, third = (found[scope.id] for scope in recorder.recording.scopes.values()
                             if scope.cls == "Picks")
     assert first == second != third

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
 from torchrecorder.comparison.functions import function
 from torchrecorder.comparison.wrapped import InnerModules
-from torchrecorder.events import STORED, ModuleId, ScopeId, ValueId
+from torchrecorder.events import STORED, ModuleId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structural_hash import structures
+from torchrecorder.graph.relations import own_outputs
 
 StepKey = Callable[["Side", "Scope | Op"], Hashable]
 """A key of a step of one of the recordings."""
@@ -25,7 +25,6 @@ class Side:
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
-        self.structures = structures(recording)
         self.skeletons = skeletons(recording)
         weights = {scope: found for scope, found in self.skeletons.items() if found.weights}
         self.inside = InnerModules(recording, weights)
@@ -61,36 +60,52 @@ class Skeleton:
     digest: str  # equal for equal classes, hyperparameters and functions in the same order
     weights: int  # the number of parameters of the modules in it
     scopes: int  # the number of scopes in it, with itself
+    # equal if arguments, shapes and connections are equal too
+    exact: str = field(compare=False)
 
 
 def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
     """The skeleton of every scope, computed backwards, because children come later in a run."""
     found: dict[ScopeId, Skeleton] = {}
     for scope in reversed(list(recording.scopes.values())):
-        digest = blake2b(digest_size=16)
-        for part in _parts(recording, scope, found):
-            digest.update(repr(part).encode("utf-8", "backslashreplace"))
         module = recording.module_of(scope)
         weights = len(module.parameters) if module is not None else 0
-        steps = recording.children[scope.id]
-        inside = [found[child.id] for child in steps if isinstance(child, Scope)]
-        weights += sum(child.weights for child in inside)
-        scopes = 1 + sum(child.scopes for child in inside)
-        found[scope.id] = Skeleton(digest.hexdigest(), weights, scopes)
+        plain: list[Any] = [module.detail if module is not None else "", scope.recompute]
+        exact: list[Any] = [*_connections(recording, scope.id)]
+        scopes = 1
+        for step in recording.children[scope.id]:
+            if isinstance(step, Op):
+                plain.append((step.kind, function(step)))
+                exact.append(step.arguments)
+            else:
+                inner = found[step.id]
+                plain.append((step.name, inner.digest))
+                exact.append(inner.exact)
+                weights, scopes = weights + inner.weights, scopes + inner.scopes
+        digest = _digest(scope.kind, scope.cls, plain)
+        found[scope.id] = Skeleton(digest, weights, scopes, _digest(digest, exact))
     return found
 
 
-def _parts(
-    recording: RecordedRun, scope: Scope, skeletons: Mapping[ScopeId, Skeleton]
-) -> Iterator[tuple[Any, ...]]:
-    module = recording.module_of(scope)
-    yield scope.kind.value, scope.cls, module.detail if module is not None else ""
-    yield (scope.recompute,)
-    for step in recording.children[scope.id]:
-        if isinstance(step, Op):
-            yield step.kind.value, function(step)
-        else:
-            yield step.name, skeletons[step.id].digest
+def _digest(*parts: Any) -> str:
+    content = repr(parts).encode("utf-8", "backslashreplace")
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _connections(recording: RecordedRun, scope: ScopeId) -> Iterator[tuple[Any, ...]]:
+    """The values that each step in *scope* reads and makes, numbered in their order, and their
+    forms."""
+    values, numbers = recording.values, dict[ValueId, int]()
+    for step in recording.children[scope]:
+        made = own_outputs(values, step) if isinstance(step, Op) else _values(step.outputs)
+        read = _values(step.inputs)
+        yield len(read), *(numbers.setdefault(value, len(numbers)) for value in (*read, *made))
+    for value in numbers:
+        yield values[value].shape, values[value].dtype, recording.stored.get(value)
+
+
+def _values(slots: Iterable[Slot]) -> list[ValueId]:
+    return [slot.value for slot in slots]
 
 
 def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
@@ -98,7 +113,8 @@ def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
         return function(step), step.arguments, len(step.inputs), shapes
-    return step.kind, step.name if indices else _unnumbered(step), side.structures[step.id]
+    name = step.name if indices else _unnumbered(step)
+    return step.kind, name, side.skeletons[step.id].exact
 
 
 def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:

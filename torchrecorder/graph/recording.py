@@ -223,7 +223,7 @@ class RecordedRun:
     def structures(self) -> Mapping[ScopeId, str]:
         """A digest of the structure of each scope; settings of inactive dropouts and of operations
         in steps of optimizers do not count."""
-        return MappingProxyType(structures(self, exact=False))
+        return MappingProxyType(structures(self))
 
     @cached_property
     def differences(self) -> Mapping[str, tuple[str, ...]]:

@@ -2,8 +2,21 @@
 
 Two scopes have equal structure if they are calls of the same class, with the same ops in the same
 order on tensors of the same shapes, connected in the same way. Names of parameters and the origin
-of inputs do not count. Nor do numbers in the names of modules in a region, which are indices in the
-module around it.
+of inputs do not count. Nor do:
+
+- settings of inactive modules, such as the rate of a dropout in evaluation mode;
+- in optimizer steps and averages, everything but weights and gradients, because the first step
+  creates the state that later steps read;
+- in data loaders, everything but the parts of a batch that are read, because the first call
+  shuffles;
+- the state that the first call of a gradient scaler creates;
+- how FSDP gathers weights, because the first step creates the memory;
+- whether two arguments of a scope are one value, because the first iteration of a loop may receive
+  one tensor for all of its state;
+- in functions, numbers in arguments of ops, and which results are read;
+- numbers in arguments of ops in two calls of the same module;
+- numbers in the names of modules in a scope, because each call may use another item of a list;
+- varying sizes.
 """
 
 from __future__ import annotations
@@ -101,30 +114,9 @@ class HashedRun(Relations, Protocol):
     def differences(self) -> Mapping[str, tuple[str, ...]]: ...
 
 
-def structures(recording: HashedRun, *, exact: bool = True) -> dict[ScopeId, str]:
-    """A digest for each scope: equal digests, equal structure.
-
-    Args:
-        recording: The run.
-        exact: Whether all settings count. If not, these differences are ignored:
-
-            - settings of inactive modules, such as the rate of a dropout in evaluation mode;
-            - in optimizer steps and averages, everything but weights and gradients, because the
-              first step creates the state that later steps read;
-            - in data loaders, everything but the parts of a batch that are read, because the first
-              call shuffles;
-            - the state that the first call of a gradient scaler creates;
-            - how FSDP gathers weights, because the first step creates the memory;
-            - whether two arguments of a scope are one value, because the first iteration of a loop
-              may receive one tensor for all of its state;
-            - in functions, numbers in arguments of ops, and which results are read;
-            - numbers in arguments of ops in two calls of the same module;
-            - numbers in the names of modules in a module, because each call may use another item of
-              a list;
-            - varying sizes.
-    """
-    forms = _StructureHasher(recording, exact)
-    return {scope: form.digest for scope, form in forms.found.items()}
+def structures(recording: HashedRun) -> dict[ScopeId, str]:
+    """A digest for each scope: equal digests, equal structure."""
+    return {scope: form.digest for scope, form in _StructureHasher(recording).found.items()}
 
 
 def is_inactive(module: Module, steps: Iterable[Scope | Op]) -> bool:
@@ -179,23 +171,20 @@ class _ScopeStructure:
 class _StructureHasher:
     """Computes the digests of all scopes, innermost first."""
 
-    def __init__(self, recording: HashedRun, exact: bool) -> None:
+    def __init__(self, recording: HashedRun) -> None:
         self.recording = recording
-        self.exact = exact
         self.differs = recording.differences
         self.stored = recording.stored
-        roles = self.stored if exact else _with_unnamed(recording)
-        self.roles = {value: role.value for value, role in roles.items()}
-        self.loaders = None if exact else recording.data_loaders
-        batches = self.loaders.batches.values() if self.loaders is not None else ()
+        self.roles = {value: role.value for value, role in _with_unnamed(recording).items()}
+        self.loaders = recording.data_loaders
+        batches = self.loaders.batches.values()
         self.batched = frozenset(value for batch in batches for value in batch)
-        self.varying = frozenset[str]() if exact else recording.varying_sizes
-        self.gathered = {} if exact else gathered_weights(recording)
-        self.sharding = {} if exact else sharding_scopes(recording)
-        self.outside_rounds = frozenset[OpId]() if exact else scaler_state(recording)
-        if self.sharding:
-            ops = recording.ops.values()
-            self.outside_rounds |= {op.id for op in ops if op.scope in self.sharding}
+        self.varying = recording.varying_sizes
+        self.gathered = gathered_weights(recording)
+        self.sharding = sharding_scopes(recording)
+        ops = recording.ops.values()
+        gathering = {op.id for op in ops if op.scope in self.sharding}
+        self.outside_rounds = scaler_state(recording) | gathering
         self.rank: dict[ValueId, tuple[int, int]] = {}
         self.found: dict[ScopeId, _ScopeStructure] = {}
         self.numbers: dict[tuple[Any, ...], int] = {}  # most scopes are equal to an earlier one
@@ -215,7 +204,7 @@ class _StructureHasher:
                 continue
             if step.id in self.outside_rounds:
                 continue
-            if step.kind is OpKind.PASS and self._is_alias(step):
+            if is_alias(step):  # only the first of equal calls has it
                 place = self.rank.get(step.inputs[0].value)
                 if place is not None:
                     self.rank[step.outputs[0]] = place
@@ -230,10 +219,6 @@ class _StructureHasher:
                 for value in filter(partial(self._is_new, step), step.outputs):
                     self.rank[value] = ranks.get(values[value].storage, UNRANKED)
 
-    def _is_alias(self, op: Op) -> bool:
-        """Whether *op* records an alias; it is ignored, as only the first of equal calls has it."""
-        return not self.exact and is_alias(op)
-
     def _is_new(self, op: Op, value: ValueId) -> bool:
         if value in self.batched or value in self.rank:
             return False
@@ -246,10 +231,9 @@ class _StructureHasher:
         values in a data loader (1), and gradients of a backward pass (2) count only if they are
         read.
         """
-        if not self.exact and op.name == BACKWARD:
-            if names_gradient(self.recording.values[value].names):
-                return 2
-        if self.loaders is None or op.scope is None:
+        if op.name == BACKWARD and names_gradient(self.recording.values[value].names):
+            return 2
+        if op.scope is None:
             return 0
         if op.scope in self.recording.weight_updates:
             return int(value not in self.stored)
@@ -260,7 +244,7 @@ class _StructureHasher:
         form = self.found[scope.id]
         parts, settings = tuple(self._parts(scope, form)), None
         number = self.numbers.setdefault(parts, len(self.numbers))
-        if not self.exact and scope.module is not None:
+        if scope.module is not None:
             settings = self.settings.setdefault((scope.module, number), tuple(form.settings))
             form.settings = []
         key = number, settings
@@ -274,20 +258,20 @@ class _StructureHasher:
         module = self.recording.module_of(scope)
         yield scope.kind.value, scope.cls, scope.recompute, scope.failed, self.differs.get(scope.id)
         children = self.recording.children[scope.id]
-        off = module is not None and not self.exact and is_inactive(module, children)
+        updates = self.recording.weight_updates
+        off = scope.id in updates or scope.kind is ScopeKind.OPTIMIZER
         if module is not None:
-            yield module.qualname, "" if off else module.detail, module.training
-        if not self.exact:
-            in_update = scope.id in self.recording.weight_updates
-            off = off or in_update or scope.kind is ScopeKind.OPTIMIZER
-        if self.loaders is not None and scope.id in self.loaders.batches:
+            inactive = is_inactive(module, children)
+            yield module.qualname, "" if inactive else module.detail, module.training
+            off = off or inactive
+        if scope.id in self.loaders.batches:
             batch = self.loaders.batches[scope.id]
             yield tuple([self._type(self.recording.values[value]) for value in batch])
             return
-        if not self.exact and self.recording.weight_updates.get(scope.id) == scope.id:
+        if updates.get(scope.id) == scope.id:
             yield tuple(self._updated(scope, form))
             return
-        apart = not self.exact and (module or scope.kind in (*MODES, ScopeKind.FUNCTION))
+        apart = module is not None or scope.kind in (*MODES, ScopeKind.FUNCTION)
         for step in children:
             if not self._counts(step, module is not None):
                 continue
@@ -298,15 +282,14 @@ class _StructureHasher:
                     arguments = arguments_without_values(arguments)
             else:
                 inner = self.found[step.id]
-                named = self.exact and module is not None
-                yield step.name if named else without_numbers(step.name), inner.digest
+                yield without_numbers(step.name), inner.digest
                 yield tuple([self._place(value, form) for value in inner.outside])
                 arguments = tuple(inner.settings)
             if apart:
                 form.settings += arguments
                 arguments = arguments_without_values(arguments)
             yield arguments
-        if self.exact or scope.kind is not ScopeKind.FUNCTION:  # else ops after it read them
+        if scope.kind is not ScopeKind.FUNCTION:  # else ops after it read them
             yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values, varies, role = self.recording.values, scope.id in self.varying, self.roles.get
         yield tuple([
@@ -346,12 +329,8 @@ class _StructureHasher:
         of a data loader whose batch no op reads, such as the call after the last batch.
         """
         if isinstance(step, Op):
-            passes = step.kind is OpKind.PASS and (
-                not (step.outputs or in_module or self.exact) or self._is_alias(step)
-            )
-            return not (passes or step.id in self.outside_rounds)
-        if self.loaders is None:
-            return True
+            passes = step.kind is OpKind.PASS and not (step.outputs or in_module)
+            return not (passes or is_alias(step) or step.id in self.outside_rounds)
         if step.id in self.sharding:
             return False
         if step.kind in MODES:
@@ -360,7 +339,7 @@ class _StructureHasher:
 
     def _op(self, op: Op, form: _ScopeStructure) -> tuple[Any, ...]:
         place, values = self._place, self.recording.values
-        outputs = (own_outputs if self.exact else lasting_outputs)(values, op)
+        outputs = lasting_outputs(values, op)
         return (
             (op.kind.value, op.qualname, op.failed, written(op, outputs), self.differs.get(op.id)),
             tuple([(name, place(value, form)) for name, value in op.inputs]),
@@ -378,7 +357,7 @@ class _StructureHasher:
         if rank >= form.start[series]:
             place = rank - form.start[series]
             return (series, place) if series else place
-        return -1 - form.number(value, again=not self.exact and value not in self.roles)
+        return -1 - form.number(value, again=value not in self.roles)
 
     def _type(self, value: Value, varies: bool = False) -> tuple[Any, ...]:
         """The facts about *value* that count; its sizes do, unless it *varies*."""
