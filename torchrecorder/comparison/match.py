@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from torchrecorder.comparison.align_steps import StepAligner
 from torchrecorder.comparison.functions import call, is_replaced
 from torchrecorder.comparison.list_places import place_of, uneven_lists
 from torchrecorder.comparison.moved_scopes import (
-    ScopePair, called_elsewhere, equal_elsewhere, moved_path,
+    ScopePair, called_elsewhere, equal_elsewhere, moved_path, renamed_lists,
 )
-from torchrecorder.comparison.renamed_lists import renamed_lists
 from torchrecorder.comparison.step_keys import (
-    Side, called, keys_of, made_alike, named, outermost, weighted,
+    Side, StepAligner, called, keys_of, made_alike, named, outermost, weighted,
 )
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId

@@ -1,16 +1,19 @@
-"""Moved scopes: modules of one run that the other run has in another place."""
+"""Moved scopes: modules of one run that the other run has in another place, and lists of modules
+that it has under another name, as ``layers.0 … 3`` and ``blocks.0 … 3``.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Container, Hashable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.comparison.step_keys import Side, Skeleton
-from torchrecorder.events import ScopeId
+from torchrecorder.events import ScopeId, ScopeKind
+from torchrecorder.graph.align import IndexPair, between
 from torchrecorder.graph.mappings import grouped
-from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import scopes_inside
 
 ScopePair = tuple[ScopeId, ScopeId]
@@ -122,3 +125,43 @@ def moved_path(path: str, paths: Mapping[str, str]) -> str:
 def _path_of(side: Side, scope: Scope) -> Hashable:
     """The path and class of a module, and which of its calls this is."""
     return scope.kind, scope.path, scope.cls, side.calls[scope.id]
+
+
+def renamed_lists(
+    a: Side,
+    b: Side,
+    left: Sequence[Scope | Op],
+    right: Sequence[Scope | Op],
+    pairs: Sequence[IndexPair],
+) -> Iterator[tuple[Scope, Scope]]:
+    """The elements of lists of one length between the same *pairs* of steps, if their layers are
+    of much the same classes."""
+    for gap, other_gap in between(pairs, len(left), len(right)):
+        lists = _lists(left[place] for place in gap)
+        others = _lists(right[place] for place in other_gap)
+        if [*map(len, lists.values())] != [*map(len, others.values())]:
+            continue
+        for scopes, twins in zip(lists.values(), others.values()):
+            if len(scopes) > 1 and _are_alike(_layers(a, scopes), _layers(b, twins)):
+                yield from zip(scopes, twins)
+
+
+def _lists(steps: Iterator[Scope | Op]) -> Mapping[str, list[Scope]]:
+    """The calls of modules in each list, in the order in which they ran."""
+    named = ((step, step.name.rpartition(".")) for step in steps
+             if isinstance(step, Scope) and step.kind is ScopeKind.MODULE and not step.recompute)
+    return grouped((name, step) for step, (name, _, number) in named if number.isdigit())
+
+
+def _layers(side: Side, scopes: Sequence[Scope]) -> Counter[str]:
+    """How many modules with weights of their own there are of each class."""
+    recording = side.recording
+    inside = scopes_inside(recording, [scope.id for scope in scopes])
+    modules = (recording.module_of(recording.scopes[scope]) for scope in inside)
+    return Counter(module.cls for module in modules if module is not None and module.parameters)
+
+
+def _are_alike(layers: Counter[str], others: Counter[str]) -> bool:
+    """Whether half of the layers have a counterpart of the same class."""
+    most = max(layers.total(), others.total())
+    return most > 0 and 2 * (layers & others).total() >= most

@@ -1,9 +1,10 @@
-"""Step keys: one of two compared recordings, and the keys that are equal for steps that match."""
+"""Step keys: one of two compared recordings, keys that are equal for steps that match, and the
+alignment of steps by these keys."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -12,6 +13,7 @@ from typing import Any
 from torchrecorder.comparison.functions import function
 from torchrecorder.comparison.wrapped import InnerModules
 from torchrecorder.events import STORED, ModuleId, ScopeId, Slot, ValueId
+from torchrecorder.graph.align import IndexPair, align, between
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import own_outputs
@@ -152,7 +154,7 @@ def _placed(side: Side, step: Scope | Op) -> Hashable:
     return (id(side), step.id) if isinstance(step, Op) else (step.kind, step.name)
 
 
-def by_class(side: Side, step: Scope | Op) -> Hashable:
+def _by_class(side: Side, step: Scope | Op) -> Hashable:
     """The name and class of a scope; of an op: equal to nothing in the other recording."""
     return (id(side), step.id) if isinstance(step, Op) else named(side, step)
 
@@ -183,17 +185,72 @@ def outermost(recording: RecordedRun) -> list[ScopeId]:
     return [root for root in recording.roots if not recording.scopes[root].recompute]
 
 
-def step_name(step: Scope | Op) -> Hashable:
+def _step_name(step: Scope | Op) -> Hashable:
     """The function of an op; the kind and the name of a scope, whatever is in it."""
     return function(step) if isinstance(step, Op) else (step.kind, step.name)
 
 
-def uneven_names(a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Set[Hashable]:
+def _uneven_names(a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Set[Hashable]:
     """The names of steps that both sides have, in different numbers."""
-    left, right = Counter(map(step_name, a)), Counter(map(step_name, b))
+    left, right = Counter(map(_step_name, a)), Counter(map(_step_name, b))
     return {name for name in left.keys() & right.keys() if left[name] != right[name]}
 
 
 def _unnumbered(scope: Scope) -> str:
     """The name without the indices in containers: `layers.` of `layers.3`."""
     return ".".join("" if part.isdigit() else part for part in scope.name.split("."))
+
+
+_Steps = Sequence[Scope | Op]
+
+
+class StepAligner:
+    """Aligns the steps of scopes of two recordings."""
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self.a, self.b = a, b
+
+    def aligned(self, a: _Steps, b: _Steps) -> list[IndexPair]:
+        """Pairs of indices in their common order.
+
+        Steps that run more often on one side, such as a ReLU called once more, are matched last if
+        more steps match in this way. Modules are matched by their names first if then more steps
+        match, or more of one structure, and not fewer of either: an operation may by chance have
+        the shape that another one had in the other run.
+        """
+        pairs = self._between([], a, b)
+        uneven = _uneven_names(a, b)
+        if uneven and (others := self._between([], a, b, without=uneven)):
+            pairs = max(pairs, self._between(others, a, b), key=len)
+        by_name = self._equal(_by_class, a, b)
+        if not set(pairs).issuperset(by_name):
+            others = self._between(by_name, a, b)
+            more = len(others) - len(pairs)
+            alike = self._alike(others, a, b) - self._alike(pairs, a, b)
+            if min(more, alike) >= 0 and more + alike > 0:
+                return others
+        return pairs
+
+    def _alike(self, pairs: Sequence[IndexPair], a: _Steps, b: _Steps) -> int:
+        """The number of *pairs* with one structure."""
+        return sum(made_alike(self.a, a[i]) == made_alike(self.b, b[j]) for i, j in pairs)
+
+    def _between(
+        self, pairs: Sequence[IndexPair], a: _Steps, b: _Steps,
+        without: Set[Hashable] = frozenset(),
+    ) -> list[IndexPair]:
+        """*pairs*, and those between them, tier by tier; *without* steps of these names."""
+        found = list(pairs)
+        for keys in TIERS:
+            for gaps in list(between(found, len(a), len(b))):
+                here, there = ([place for place in gap if _step_name(steps[place]) not in without]
+                               for gap, steps in zip(gaps, (a, b)))
+                if here and there:
+                    parts = [a[i] for i in here], [b[j] for j in there]
+                    equal = max((self._equal(key, *parts) for key in keys), key=len)
+                    found.extend((here[i], there[j]) for i, j in equal)
+            found.sort()
+        return found
+
+    def _equal(self, key: StepKey, a: _Steps, b: _Steps) -> list[IndexPair]:
+        return align(list(keys_of(key, self.a, a)), list(keys_of(key, self.b, b)))
