@@ -201,7 +201,7 @@ def _unnumbered(scope: Scope) -> str:
     return ".".join("" if part.isdigit() else part for part in scope.name.split("."))
 
 
-_Steps = Sequence[Scope | Op]
+StepList = Sequence[Scope | Op]
 
 
 class StepAligner:
@@ -210,7 +210,7 @@ class StepAligner:
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
 
-    def aligned(self, a: _Steps, b: _Steps) -> list[IndexPair]:
+    def aligned(self, a: StepList, b: StepList) -> list[IndexPair]:
         """Pairs of indices in their common order.
 
         Steps that run more often on one side, such as a ReLU called once more, are matched last if
@@ -231,12 +231,12 @@ class StepAligner:
                 return others
         return pairs
 
-    def _alike(self, pairs: Sequence[IndexPair], a: _Steps, b: _Steps) -> int:
+    def _alike(self, pairs: Sequence[IndexPair], a: StepList, b: StepList) -> int:
         """The number of *pairs* with one structure."""
         return sum(made_alike(self.a, a[i]) == made_alike(self.b, b[j]) for i, j in pairs)
 
     def _between(
-        self, pairs: Sequence[IndexPair], a: _Steps, b: _Steps,
+        self, pairs: Sequence[IndexPair], a: StepList, b: StepList,
         without: Set[Hashable] = frozenset(),
     ) -> list[IndexPair]:
         """*pairs*, and those between them, tier by tier; *without* steps of these names."""
@@ -252,5 +252,5 @@ class StepAligner:
             found.sort()
         return found
 
-    def _equal(self, key: StepKey, a: _Steps, b: _Steps) -> list[IndexPair]:
+    def _equal(self, key: StepKey, a: StepList, b: StepList) -> list[IndexPair]:
         return align(list(keys_of(key, self.a, a)), list(keys_of(key, self.b, b)))
