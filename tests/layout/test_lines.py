@@ -20,10 +20,9 @@ from torchrecorder.layout.layered.constants import (
     BORDER_MARGIN, CORNER_RADIUS, MAX_BEND_EDGES, PAD, PORT_MARGIN,
 )
 from torchrecorder.layout.layered.edge_routing import Trunks, corners, edge_routes, rounded, toward
-from torchrecorder.layout.layered.frames_along import FramesAlong
 from torchrecorder.layout.layered.layering import rows
 from torchrecorder.layout.layered.ordering import MAX_NODES_PER_JOB, Grid, _cut, _highest
-from torchrecorder.layout.layered.positions import Frame, PlanePoint
+from torchrecorder.layout.layered.positions import Frame, FramesAlong, PlanePoint
 from torchrecorder.layout.layered.tracks import NetExtent, _order, height, slots, tracks
 
 extents = st.lists(st.tuples(*[st.integers(0, 60)] * 3).map(sorted), max_size=9)

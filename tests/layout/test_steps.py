@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.compaction import Body, Segment, _Compaction, compact
 from torchrecorder.layout.layered.constants import MAX_BEND_EDGES, MAX_WIDENING, SEPARATION
-from torchrecorder.layout.layered.lanes import lanes
 from torchrecorder.layout.layered.port_order import PortGroup, in_order, port_groups
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Net
+from torchrecorder.layout.layered.tracks import lanes
 
 SOME = settings(max_examples=200, deadline=None)
 

@@ -10,9 +10,8 @@ import torchrecorder
 from torchrecorder.export.nested import Placed, header_size
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import PAD, SEPARATION
-from torchrecorder.layout.layered.frames_along import FramesAlong
 from torchrecorder.layout.layered.ports import OUTSIDE, End
-from torchrecorder.layout.layered.positions import BranchPath, Frame, PlacedScope
+from torchrecorder.layout.layered.positions import BranchPath, Frame, FramesAlong, PlacedScope
 from torchrecorder.layout.layered.template import Branch, ClosedChild, Template, Trunk
 from torchrecorder.layout.layered.turned import reader_above, risen
 from torchrecorder.style.draw import draw

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.positions import BranchPath, PlacedScope, PlanePoint
+from torchrecorder.layout.layered.positions import TOLERANCE, BranchPath, PlacedScope, PlanePoint
 
 CROSSING_COST = 12.0
 """A column may be this much longer, in points, if one edge less crosses the cut."""
-
-TOLERANCE = 0.01
 
 
 def row_ends(scope: PlacedScope) -> list[float]:

@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchrecorder.layout.layered.constants import CORNER_RADIUS
-from torchrecorder.layout.layered.cuts import TOLERANCE
 from torchrecorder.layout.layered.items import Link
 from torchrecorder.layout.layered.place import EdgeSection, Picture
 from torchrecorder.layout.layered.ports import Carried
-from torchrecorder.layout.layered.positions import PlanePoint
+from torchrecorder.layout.layered.positions import TOLERANCE, PlanePoint
 
 CONTROL_SHARE = 0.45
 """The relative position of the control points of rounded corners."""

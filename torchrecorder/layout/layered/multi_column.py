@@ -15,9 +15,9 @@ from math import inf
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
-from torchrecorder.layout.layered.cuts import TOLERANCE, by_trunk, even_cuts, row_ends, since, until
+from torchrecorder.layout.layered.cuts import by_trunk, even_cuts, row_ends, since, until
 from torchrecorder.layout.layered.positions import (
-    BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
+    TOLERANCE, BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
 )
 
 COLUMN_MARGIN = 12.0

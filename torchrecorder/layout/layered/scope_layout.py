@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchrecorder.layout.layered.equal_branches import equal_branches
 from torchrecorder.layout.layered.items import Item
-from torchrecorder.layout.layered.lanes import lanes
 from torchrecorder.layout.layered.layering import rows
 from torchrecorder.layout.layered.ordering import DUMMY_WIDTH, Grid
 from torchrecorder.layout.layered.port_order import port_groups
 from torchrecorder.layout.layered.ports import OUTSIDE, End, Net, ScopeNets
 from torchrecorder.layout.layered.template import Branch, ClosedChild, Stem, Template, Trunk
+from torchrecorder.layout.layered.tracks import lanes
 
 LAYERS_PER_BOX = 3
 """Edges of a scope may pass this many layers per box; the longest edges beyond that use lanes."""

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.cuts import TOLERANCE, crossing, row_ends
+from torchrecorder.layout.layered.cuts import crossing, row_ends
 from torchrecorder.layout.layered.ports import OUTSIDE
-from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
+from torchrecorder.layout.layered.positions import TOLERANCE, HeaderSpace, PlacedScope
 from torchrecorder.layout.layered.template import Template
 
 MIN_STACK_LENGTH = 250.0

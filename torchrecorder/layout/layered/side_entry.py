@@ -12,9 +12,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import CORNER_RADIUS
-from torchrecorder.layout.layered.cuts import TOLERANCE
 from torchrecorder.layout.layered.place import PlacedBox
-from torchrecorder.layout.layered.positions import PlanePoint
+from torchrecorder.layout.layered.positions import TOLERANCE, PlanePoint
 
 Route = tuple[PlanePoint, ...]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.layout.layered.constants import ARROW_MARGIN, PAD, SEPARATION
-from torchrecorder.layout.layered.cuts import TOLERANCE
-from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope, PlanePoint
+from torchrecorder.layout.layered.positions import TOLERANCE, HeaderSpace, PlacedScope, PlanePoint
 from torchrecorder.layout.layered.template import Template
 
 

@@ -13,11 +13,9 @@ from functools import cached_property
 from itertools import accumulate, chain
 
 from torchrecorder.layout.layered.constants import PAD, TRACK_MARGIN, TRACK_PITCH
-from torchrecorder.layout.layered.cuts import TOLERANCE
-from torchrecorder.layout.layered.frames_along import FramesAlong
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.positions import (
-    BranchPath, Frame, HeaderSpace, PlacedScope, PlanePoint,
+    TOLERANCE, BranchPath, Frame, FramesAlong, HeaderSpace, PlacedScope, PlanePoint,
 )
 from torchrecorder.layout.layered.side_by_side import CutEdge, UShape
 from torchrecorder.layout.layered.u_strays import LaneSpan, lane_order, side_places
