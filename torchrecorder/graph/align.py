@@ -10,6 +10,8 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
+from torchrecorder.graph.mappings import grouped
+
 IndexPair = tuple[int, int]
 
 EXACT = 10_000
@@ -110,10 +112,7 @@ def _anchors(
 
 
 def _places(each: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, list[int]]:
-    places: dict[Hashable, list[int]] = {}
-    for place in range(start, stop):
-        places.setdefault(each[place], []).append(place)
-    return places
+    return grouped((each[place], place) for place in range(start, stop))
 
 
 def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[IndexPair]:

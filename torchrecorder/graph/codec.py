@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cache
 from inspect import signature
 from operator import attrgetter
-from types import GenericAlias, MappingProxyType
+from types import GenericAlias
 from typing import Any, Literal, Union, get_type_hints
 
 import msgspec
@@ -240,7 +240,7 @@ def _read(name: str, make: Any, table: Any) -> Any:
     keyed = {row.id: row for row in rows}
     if len(keyed) < len(rows):
         raise InvalidRecording(f"{name}: two rows have the same id")
-    return MappingProxyType(keyed)
+    return keyed
 
 
 def _floats(numbers: Iterable[Any]) -> list[Any]:
@@ -253,9 +253,7 @@ def _measured(tables: Mapping[str, Amounts]) -> Mapping[str, Mapping[str, float]
             raise InvalidRecording(
                 f"measured {quantity!r}: the numbers of amounts and nodes differ"
             )
-    return MappingProxyType(
-        {
-            quantity: MappingProxyType(dict(zip(amounts.node, _floats(amounts.amount))))
-            for quantity, amounts in tables.items()
-        }
-    )
+    return {
+        quantity: dict(zip(amounts.node, _floats(amounts.amount)))
+        for quantity, amounts in tables.items()
+    }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.checks import plural
 from torchrecorder.events import SECONDS_ON_DEVICE, OpId, ScopeId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun, RecordingT
 
@@ -39,7 +39,7 @@ def medians(recording: RecordingT, repeats: Sequence[RecordingT]) -> RecordingT:
         overhead=_middle(item.run.overhead for item in same),
     )
     rows = _timed(recording.ops.values(), [item.ops.values() for item in same])
-    ops = MappingProxyType({row.id: row for row in rows})
+    ops = {row.id: row for row in rows}
     return replace(
         recording,
         run=run,
@@ -55,7 +55,7 @@ def without_times(recording: RecordingT) -> RecordingT:
     """*recording* without measured times, which are meaningless for a run on fake tensors."""
 
     def untimed(facts: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        return MappingProxyType({key: one.replace(seconds=None) for key, one in facts.items()})
+        return {key: one.replace(seconds=None) for key, one in facts.items()}
 
     measured = {key: one for key, one in recording.measured.items() if key != SECONDS_ON_DEVICE}
     return replace(
@@ -65,7 +65,7 @@ def without_times(recording: RecordingT) -> RecordingT:
         scopes=untimed(recording.scopes),
         grad_runs=tuple(one.replace(seconds=None) for one in recording.grad_runs),
         backward_runs=tuple(one.replace(seconds=None) for one in recording.backward_runs),
-        measured=MappingProxyType(measured),
+        measured=measured,
     )
 
 
@@ -108,12 +108,10 @@ def _scopes(
     for scope in reversed(list(recording.scopes.values())):
         if scope.id in seconds and scope.parent in seconds and not scope.recompute:
             seconds[scope.parent] += seconds[scope.id]
-    return MappingProxyType(
-        {
-            scope.id: scope.replace(seconds=seconds.get(scope.id))
-            for scope in recording.scopes.values()
-        }
-    )
+    return {
+        scope.id: scope.replace(seconds=seconds.get(scope.id))
+        for scope in recording.scopes.values()
+    }
 
 
 def own_seconds(recording: RecordedRun) -> dict[ScopeId, float]:
@@ -136,11 +134,7 @@ def _measured(
     recording: RecordedRun, repeats: Sequence[RecordedRun]
 ) -> Mapping[str, Mapping[str, float]]:
     found = dict(recording.measured)
-    amounts: dict[str, list[float]] = {}
-    for repeat in repeats:
-        for node, amount in repeat.measured.get(SECONDS_ON_DEVICE, {}).items():
-            amounts.setdefault(node, []).append(amount)
-    if amounts:
-        medians_ = {node: median(amount) for node, amount in amounts.items()}
-        found[SECONDS_ON_DEVICE] = MappingProxyType(medians_)
-    return MappingProxyType(found)
+    measured = (repeat.measured.get(SECONDS_ON_DEVICE, {}) for repeat in repeats)
+    if amounts := grouped(pair for found in measured for pair in found.items()):
+        found[SECONDS_ON_DEVICE] = {node: median(amount) for node, amount in amounts.items()}
+    return found

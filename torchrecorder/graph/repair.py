@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.checks import plural
@@ -57,7 +56,7 @@ def _sorted(lost: Mapping[str, set[str]], table: str) -> list[str]:
 
 
 def _by_id(rows: Any) -> Mapping[Any, Any]:
-    return MappingProxyType({row.id: row for row in rows})
+    return {row.id: row for row in rows}
 
 
 def _value(value: ValueId, producer: OpId | None) -> Value:

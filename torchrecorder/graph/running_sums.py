@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from torchrecorder.events import FunctionId, OpId, SourceLine
+from torchrecorder.events import FunctionId, OpId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import Relations, readers_of
 
@@ -21,10 +22,8 @@ def running_sums(recording: Relations) -> frozenset[OpId]:
     The first op creates the sum, and only the others read one: in a loop, or in ``sum(losses)``.
     Lines such as ``loss = loss - gain`` are included.
     """
-    lines: dict[SourceLine, list[Op]] = {}
-    for op in recording.ops.values():
-        if op.name in ADDS | SUBTRACTS and op.source is not None:
-            lines.setdefault(op.source, []).append(op)
+    adding = (op for op in recording.ops.values() if op.name in ADDS | SUBTRACTS)
+    lines = grouped((op.source, op) for op in adding if op.source is not None)
     return frozenset(
         op.id for line in lines.values() if len(line) > 1 and any(map(begins_sum, line))
         for op in line

@@ -15,6 +15,7 @@ from operator import sub
 from typing import Optional, TypeVar
 
 from torchrecorder.events import FunctionId, OpId, OpKind, ScopeId, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations, own_outputs
 from torchrecorder.graph.structural_hash import BACKWARD, arguments_without_values
@@ -117,9 +118,7 @@ def _sized_by_data(recording: Relations) -> set[str]:
         for op in row if op.scope in beside
     }
     ops, scopes = _reached(recording, found, differing)
-    calls: dict[int, list[ScopeId]] = {}
-    for scope in recording.scopes:
-        calls.setdefault(paths[scope], []).append(scope)
+    calls = grouped((paths[scope], scope) for scope in recording.scopes)
     lines = [[op.id for op in row] for row in rows]
     return {*ops, *_mostly(lines, ops), *scopes, *_mostly(calls.values(), scopes)}
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradId, Role, ScopeId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import recomputed
@@ -74,9 +75,7 @@ class _Backward:
         self.order = {ran.grad: (ran.run, ran.order) for ran in reversed(recording.grad_runs)}
         self.values = {edge: value for value, edge in reversed([*value_edges(recording)])}
         self.inside = self._inside()
-        self.held: dict[GradId, list[GradId]] = {}
-        for inner, outer in self.inside.items():
-            self.held.setdefault(outer, []).append(inner)
+        self.held = grouped((outer, inner) for inner, outer in self.inside.items())
         self.homes = self._homes()
 
     def _inside(self) -> dict[GradId, GradId]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
 from operator import itemgetter
@@ -177,16 +177,13 @@ class _FullView:
         return {*storages, *(name for one in written for name in one.names)}
 
     @cached_property
-    def _readers_of_memory(self) -> dict[int, list[str | None]]:
+    def _readers_of_memory(self) -> Mapping[int, Sequence[str | None]]:
         """For each rewritten storage, the scopes that read one of its values. All calls that use
         the memory again get the same boxes."""
-        found: dict[int, list[str | None]] = {}
-        for op in self.ops.values():
-            for slot in op.inputs:
-                storage = self.values[slot.value].storage
-                if storage in self._rewritten:
-                    found.setdefault(storage, []).append(op.scope)
-        return found
+        return grouped(
+            (storage, op.scope) for op in self.ops.values() for slot in op.inputs
+            if (storage := self.values[slot.value].storage) in self._rewritten
+        )
 
     def _outside_modes(self, scope: str | None) -> str | None:
         """*scope*, or the scope around its modes: a value that a loop writes in a mode has a box

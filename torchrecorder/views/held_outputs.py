@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
 from torchrecorder.events import ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.views.view import Nesting
 
@@ -21,10 +22,8 @@ class HeldOutputs:
         self, empty: Iterable[Scope], scopes: Mapping[ScopeId, Scope], nesting: Nesting
     ) -> None:
         self._scopes, self._nesting = scopes, nesting
-        self._calls: dict[ValueId, list[Scope]] = {}
-        for call in empty:
-            for slot in call.outputs if call.kind is ScopeKind.MODULE else ():
-                self._calls.setdefault(slot.value, []).append(call)
+        calls = (call for call in empty if call.kind is ScopeKind.MODULE)
+        self._calls = grouped((slot.value, call) for call in calls for slot in call.outputs)
 
     def of(self, call: Scope) -> list[Slot]:
         """The tensors that *call* returned and was not given."""

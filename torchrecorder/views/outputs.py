@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.events import MODES, TRANSPARENT, FunctionId, ScopeId, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import without_numbers
@@ -105,9 +106,7 @@ def joined(view: View, first_of: Mapping[str, str]) -> View:
     """*view* with one box for each group of outputs."""
     if not first_of:
         return view
-    groups: dict[str, list[str]] = {}
-    for head, first in first_of.items():
-        groups.setdefault(first, []).append(head)
+    groups = grouped((first, head) for head, first in first_of.items())
     boxes = {
         box.id: _group(view, box, groups[box.id]) if box.id in groups else box
         for box in view.boxes.values()

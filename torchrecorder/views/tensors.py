@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
@@ -54,12 +55,10 @@ def _passed(view: View, repeats: Sequence[Sequence[str]]) -> set[int]:
 
 def _flows(view: View, passed: Collection[int]) -> dict[ValueId, list[Arrow]]:
     """The arrows of each value that gets a box, without those that are *passed* on."""
-    flows: dict[ValueId, list[Arrow]] = {}
-    for number, arrow in enumerate(view.arrows):
-        if number in passed:
-            continue
-        if arrow.value is not None and arrow.value not in view.boxes:
-            flows.setdefault(arrow.value, []).append(arrow)
+    flows = grouped(
+        (arrow.value, arrow) for number, arrow in enumerate(view.arrows)
+        if arrow.value is not None and arrow.value not in view.boxes and number not in passed
+    )
     return {
         value: parts
         for value, parts in flows.items()

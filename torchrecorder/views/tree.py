@@ -9,6 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.views.collapse import SOURCES, closed_box
 from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.fold.names import names_of
@@ -96,12 +97,9 @@ class Tree:
     @cached_property
     def _children(self) -> Mapping[str | None, list[str]]:
         """The contents of each cluster: values that are only read, then the rest in run order."""
-        view, found = self.view, dict[str | None, list[str]]()
-        for cluster in view.clusters.values():
-            found.setdefault(cluster.parent, []).append(cluster.id)
-        for box in view.boxes.values():
-            found.setdefault(box.cluster, []).append(box.id)
-        order = self._order
+        clusters = ((cluster.parent, cluster.id) for cluster in self.view.clusters.values())
+        boxes = ((box.cluster, box.id) for box in self.view.boxes.values())
+        found, order = grouped(chain(clusters, boxes)), self._order
         for inside in found.values():
             inside.sort(key=order.__getitem__)
         found.setdefault(None, [])

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from torchrecorder.events import NO_STORAGE, OpId, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.memory_access import read_for_form, replaced
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
@@ -56,10 +57,9 @@ def hide_unread_arguments(view: View) -> View:
 def _read_for_their_form(recording: RecordedRun) -> frozenset[tuple[OpId, str]]:
     """The arguments of which operations only read the form; not those that nothing else reads, as
     they would be unused without their arrow."""
-    found: dict[ValueId, list[tuple[OpId, str]]] = {}
-    for op in recording.ops.values():
-        for name, value in read_for_form(op):
-            found.setdefault(value, []).append((op.id, name))
+    found = grouped(
+        (value, (op.id, name)) for op in recording.ops.values() for name, value in read_for_form(op)
+    )
     given = {slot.value for slot in recording.outputs}
     return frozenset(
         argument for value, arguments in found.items() for argument in arguments
