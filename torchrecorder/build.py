@@ -22,10 +22,9 @@ from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import LiveObjects, RecordingT, RunDone
-from torchrecorder.graph.relations import trained_later
+from torchrecorder.graph.relations import trained_later, unseen_results
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
-from torchrecorder.graph.unseen_results import unseen_results
 from torchrecorder.graph.variables import results_held, variables_read
 
 Event = Union[

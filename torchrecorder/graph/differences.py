@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Protocol, Union
+from typing import Union
 
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.relations import Relations
@@ -13,17 +13,7 @@ TreePlace = tuple[str, Union[ScopeId, None]]
 """A scope or op, and the scope around it."""
 
 
-class ComparedRun(Relations, Protocol):
-    """The part of a recording with its differences from another run."""
-
-    @property
-    def own_differences(self) -> Mapping[str, str]: ...
-
-    @property
-    def quiet_differences(self) -> frozenset[str]: ...
-
-
-def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
+def with_inner(recording: Relations) -> Mapping[str, tuple[str, ...]]:
     """The differences of each node; a scope has those of all its contents, at any depth."""
     own, scopes = recording.own_differences, recording.scopes
     found: dict[str, set[str]] = {node: {text} for node, text in own.items()}
@@ -36,7 +26,7 @@ def with_inner(recording: ComparedRun) -> Mapping[str, tuple[str, ...]]:
     return {node: tuple(sorted(texts)) for node, texts in found.items()}
 
 
-def changed_inside(recording: ComparedRun) -> frozenset[str]:
+def changed_inside(recording: Relations) -> frozenset[str]:
     """The scopes in which something differs; quiet differences do not count.
 
     Scopes whose whole contents only one run has are left out: they are no further difference.

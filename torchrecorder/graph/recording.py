@@ -20,7 +20,7 @@ from torchrecorder.events import (
     Shard, Slot, Statistics, ValueId,
 )
 from torchrecorder.graph.call_paths import CallPaths
-from torchrecorder.graph.data_flow import side_values
+from torchrecorder.graph.data_flow import bookkeeping, side_values, stored_roles, weight_loops
 from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
 from torchrecorder.graph.failure import Failure
@@ -30,7 +30,6 @@ from torchrecorder.graph.nodes import (
 )
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.running_sums import running_sums
-from torchrecorder.graph.stored_ops import bookkeeping, stored_roles, weight_loops
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.graph.varying_sizes import varying_sizes
 
