@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,17 +88,7 @@ class Comparison:
                 total.name: {"before": json_number(total.before), "after": json_number(total.after)}
                 for total in self.totals
             },
-            "changes": [
-                {
-                    "kind": change.kind.value,
-                    "before": change.before,
-                    "after": change.after,
-                    "where": change.where,
-                    "text": change.text,
-                    "follows": change.follows,
-                }
-                for change in self.changes
-            ],
+            "changes": [{**asdict(one), "kind": one.kind.value} for one in self.changes],
         }
 
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:

@@ -8,11 +8,10 @@ which is an isotonic regression in each layer.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.layout.layered.layering import members_of_rows
+from torchrecorder.layout.layered.layering import inversions, members_of_rows
 
 MAX_SWEEPS = 8
 """The number of sweeps over all layers, alternately downwards and upwards."""
@@ -91,15 +90,10 @@ def _mean(neighbors: Sequence[tuple[int, int]], place: Mapping[int, float], alon
 def _crossings(layers: Layers, below: WeightedNeighbors) -> int:
     """The number of crossings."""
     place = {node: at for layer in layers for at, node in enumerate(layer)}
-    crossings = 0
-    for layer in layers:
-        ends: list[int] = []
-        for node in layer:
-            heads = [place[head] for head, _ in below.get(node, ())]
-            crossings += sum(len(ends) - bisect_right(ends, head) for head in heads)
-            for head in heads:
-                insort(ends, head)
-    return crossings
+    return sum(
+        inversions((place[node], place[head]) for node in layer for head, _ in below.get(node, ()))
+        for layer in layers
+    )
 
 
 def _assign_positions(

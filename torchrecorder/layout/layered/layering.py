@@ -1,9 +1,10 @@
-"""Layering: assigns the children of a scope to layers, by longest paths."""
+"""Layering: assigns the children of a scope to layers, by longest paths; crossings of layers."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Collection, Iterable, Sequence
 from math import ceil
 
 MAX_LAYER_SIZE = 24
@@ -92,3 +93,13 @@ def members_of_rows(row: Sequence[int]) -> list[list[int]]:
     for box, number in enumerate(row):
         members.setdefault(number, []).append(box)
     return [members[number] for number in sorted(members)]
+
+
+def inversions(ends: Iterable[tuple[float, float]]) -> int:
+    """The number of pairs that are in one order at their first ends and in the other at their
+    second, as edges that cross between two layers."""
+    found, seconds = 0, list[float]()
+    for _, second in sorted(ends):
+        found += len(seconds) - bisect_right(seconds, second)
+        insort(seconds, second)
+    return found

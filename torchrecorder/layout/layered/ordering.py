@@ -58,6 +58,11 @@ class Grid:
         self.row.append(row)
         return len(self.row) - 1
 
+    def from_left(self, across: Sequence[float]) -> list[float]:
+        """The centers *across* of all nodes, rounded; the leftmost node begins at 0."""
+        start = min((at - width / 2 for at, width in zip(across, self.widths)), default=0.0)
+        return [round(at - start, 2) for at in across]
+
 
 def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
     """For each grid, the approximate centers of its nodes, which also give their order."""
@@ -78,15 +83,13 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
     placed = []
     for grid, pieces in zip(grids, cut):
         found = [_places(next(answers)) for _ in pieces]
-        placed.append([round(at, 2) for at in _joined(grid, pieces, found)])
+        placed.append(_joined(grid, pieces, found))
     return placed
 
 
 def _without_graphviz(grid: Grid) -> list[float]:
-    """Centers of all nodes, the leftmost beginning at 0: Graphviz is missing, or takes too long."""
-    across = coordinates(grid.widths, grid.row, grid.edges, NODE_GAP)
-    start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
-    return [round(at - start, 2) for at in across]
+    """Centers of all nodes: Graphviz is missing, or takes too long."""
+    return grid.from_left(coordinates(grid.widths, grid.row, grid.edges, NODE_GAP))
 
 
 def _cut(grid: Grid) -> list[list[int]]:
@@ -167,5 +170,4 @@ def _joined(
         shift = moves[len(moves) // 2] if moves else 0.0
         for node in nodes:
             across[node] = places[node] + shift
-    start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
-    return [at - start for at in across]
+    return grid.from_left(across)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
-from torchrecorder.layout.layered.layering import members_of_rows
+from torchrecorder.layout.layered.layering import inversions, members_of_rows
 from torchrecorder.layout.layered.ordering import NODE_GAP, Grid
 
 MAX_PASSES = 3
@@ -52,8 +52,7 @@ def sifted(
         saved = cost - mirrored.cost()
         if exchanged <= 0 and (saved > 0 or follows and saved == 0 and exchanged < 0):
             found = mirrored
-    start = min((at - wide / 2 for at, wide in zip(found.across, grid.widths)), default=0.0)
-    return [round(at - start, 2) for at in found.across[:-1]]
+    return grid.from_left(found.across[:-1])
 
 
 def crossings(grid: Grid, across: Sequence[float], ports: PortOrder) -> int:
@@ -118,7 +117,7 @@ class _Sifting:
     def crossings(self) -> int:
         """The number of crossings."""
         return sum(
-            _inversions(
+            inversions(
                 (self.across[one] + begin, self.across[other] + end)
                 for one, begin, other, end in edges
             )
@@ -130,7 +129,7 @@ class _Sifting:
         rows: dict[int, list[tuple[float, float]]] = {}
         for rank, node in enumerate(nodes):
             rows.setdefault(self.grid.row[node], []).append((self.across[node], rank))
-        return sum(map(_inversions, rows.values()))
+        return sum(map(inversions, rows.values()))
 
     def sweep(self) -> bool:
         """Try all moves at all readers; return whether there were any."""
@@ -265,14 +264,4 @@ def _by_end(
     for gap, edges in gaps.items():
         for number, edge in enumerate(edges):
             found[gap].setdefault(edge[end], []).append(number)
-    return found
-
-
-def _inversions(ends: Iterable[tuple[float, float]]) -> int:
-    """The number of pairs that are in one order at their first ends and in the other at their
-    second."""
-    found, seconds = 0, list[float]()
-    for _, second in sorted(ends):
-        found += len(seconds) - bisect_right(seconds, second)
-        insort(seconds, second)
     return found

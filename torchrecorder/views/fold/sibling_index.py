@@ -107,23 +107,17 @@ class SiblingIndex:
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item from outside."""
         if item not in self._into:
-            span, at, arrows = self.span(item), self.at, self.entering
-            self._into[item] = [
-                arrow
-                for box in self.order[span.start:span.stop] if box in arrows
-                for arrow in arrows[box] if at[arrow.tail] not in span
-            ]
+            span, at = self.span(item), self.at
+            arrows = (arrow for box in self.inside(item) for arrow in self.entering.get(box, ()))
+            self._into[item] = [arrow for arrow in arrows if at[arrow.tail] not in span]
         return self._into[item]
 
     def out_of(self, item: str) -> Sequence[Arrow]:
         """The arrows that leave an item."""
         if item not in self._out_of:
-            span, at, arrows = self.span(item), self.at, self.leaving
-            self._out_of[item] = [
-                arrow
-                for box in self.order[span.start:span.stop] if box in arrows
-                for arrow in arrows[box] if at[arrow.head] not in span
-            ]
+            span, at = self.span(item), self.at
+            arrows = (arrow for box in self.inside(item) for arrow in self.leaving.get(box, ()))
+            self._out_of[item] = [arrow for arrow in arrows if at[arrow.head] not in span]
         return self._out_of[item]
 
     def readers(
