@@ -10,7 +10,7 @@ import pytest
 from tests.work import growth
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.fold.rounds import MAX_ROUNDS, ReadsOfSiblings, Rounds
+from torchrecorder.views.fold.periods import MAX_ROUNDS, ReadsOfSiblings, Rounds
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 TIMES = 12

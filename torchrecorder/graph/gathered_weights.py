@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.data_loaders import calls_of_kind
-from torchrecorder.graph.relations import Relations, is_alias
+from torchrecorder.graph.relations import Relations, calls_of_kind, is_alias
 
 
 def sharding_scopes(recording: Relations) -> Mapping[ScopeId, ScopeId]:

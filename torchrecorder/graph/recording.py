@@ -21,13 +21,13 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.call_paths import CallPaths
 from torchrecorder.graph.data_flow import bookkeeping, side_values, stored_roles, weight_loops
-from torchrecorder.graph.data_loaders import DataLoaders, calls_of_kind
 from torchrecorder.graph.differences import with_inner
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.mappings import frozen, grouped, plain
 from torchrecorder.graph.nodes import (
     BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
 )
+from torchrecorder.graph.relations import DataLoaders, calls_of_kind
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.running_sums import running_sums
 from torchrecorder.graph.structural_hash import structures

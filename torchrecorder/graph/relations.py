@@ -1,4 +1,4 @@
-"""Relations: the contents of scopes, and the tensors that enter and leave them."""
+"""Relations: the contents of scopes, and the tensors that enter and leave them, such as batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from torchrecorder.events import (
-    NO_STORAGE, STORED, FunctionCall, FunctionId, OpId, OpKind, Role, ScopeId, Slot, ValueId,
+    NO_STORAGE, OF_WEIGHTS, STORED, FunctionCall, FunctionId, OpId, OpKind, Role, ScopeId,
+    ScopeKind, Slot, ValueId,
 )
 from torchrecorder.graph.nodes import BackwardRun, GradNode, Module, Op, Scope, Value
 
@@ -40,6 +41,12 @@ class Relations(Tables, Protocol):
     def consumers(self) -> Mapping[ValueId, tuple[OpId, ...]]: ...
 
     @property
+    def data_loaders(self) -> DataLoaders: ...
+
+    @property
+    def differences(self) -> Mapping[str, tuple[str, ...]]: ...
+
+    @property
     def function_calls(self) -> Mapping[FunctionId, FunctionCall]: ...
 
     @property
@@ -50,6 +57,9 @@ class Relations(Tables, Protocol):
 
     @property
     def stored(self) -> Mapping[ValueId, Role]: ...
+
+    @property
+    def varying_sizes(self) -> frozenset[str]: ...
 
     @property
     def weight_updates(self) -> Mapping[ScopeId, ScopeId]: ...
@@ -132,6 +142,59 @@ def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
 def recomputed(recording: Relations) -> frozenset[OpId]:
     """The ops that a checkpoint or custom function recomputed in backward."""
     return frozenset(op.id for op in recording.ops.values() if op.recompute)
+
+
+def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[ScopeId, ScopeId]:
+    """The scopes in an outermost scope of these *kinds*, itself included, mapped to that scope.
+
+    Scopes in which a module runs are not considered, such as an optimizer step with a closure; but
+    scopes of these kinds inside them are.
+    """
+    if not any(scope.kind in kinds for scope in scopes.values()):
+        return {}
+    running: set[ScopeId | None] = {None}
+    for scope in scopes.values():
+        around = scope.id if scope.kind is ScopeKind.MODULE else None
+        while around not in running:
+            running.add(around)
+            around = scopes[around].parent if around is not None else None
+    found: dict[ScopeId, ScopeId] = {}
+    for scope in scopes.values():
+        if scope.parent in found:
+            found[scope.id] = found[scope.parent]
+        elif scope.kind in kinds and (scope.id not in running or scope.kind in OF_WEIGHTS):
+            found[scope.id] = scope.id
+    return found
+
+
+class DataLoaders:
+    """The calls of data loaders in a recording; those that run modules are left out.
+
+    Attributes:
+        calls: The call around each scope in one, itself included.
+        batches: The values that each call computes and that operations outside of it read.
+    """
+
+    def __init__(self, recording: Tables) -> None:
+        self.calls = calls_of_kind(recording.scopes, ScopeKind.DATA_LOADER)
+        self.batches: dict[ScopeId, dict[ValueId, None]] = {
+            call: {} for call in self.calls.values()
+        }
+        for op in recording.ops.values() if self.calls else ():
+            for slot in op.inputs:
+                producer = recording.values[slot.value].producer
+                made_in = self.call_of(recording.ops[producer]) if producer is not None else None
+                if made_in is not None and made_in != self.call_of(op):
+                    self.batches[made_in].setdefault(slot.value)
+
+    def call_of(self, op: Op) -> ScopeId | None:
+        """The call that ran *op*."""
+        return self.calls.get(op.scope) if op.scope is not None else None
+
+    def is_within(self, op: Op, value: ValueId) -> bool:
+        """Whether only operations in the same call read *value*, a result of *op*."""
+        call = self.call_of(op)
+        return call is not None and value not in self.batches[call]
 
 
 NOT_INPUTS = (*STORED, Role.CONSTANT)

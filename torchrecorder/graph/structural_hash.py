@@ -26,12 +26,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 from torchrecorder.events import (
     MODES, NO_STORAGE, ModuleId, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId, names_gradient,
 )
-from torchrecorder.graph.data_loaders import DataLoaders
 from torchrecorder.graph.gathered_weights import gathered_weights, sharding_scopes
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.relations import Relations, is_alias, ops_inside, own_outputs
@@ -103,18 +102,7 @@ def scaler_state(recording: Relations) -> frozenset[OpId]:
     )
 
 
-class HashedRun(Relations, Protocol):
-    """The part of a recording that the structure depends on."""
-
-    @property
-    def data_loaders(self) -> DataLoaders: ...
-    @property
-    def varying_sizes(self) -> frozenset[str]: ...
-    @property
-    def differences(self) -> Mapping[str, tuple[str, ...]]: ...
-
-
-def structures(recording: HashedRun) -> dict[ScopeId, str]:
+def structures(recording: Relations) -> dict[ScopeId, str]:
     """A digest for each scope: equal digests, equal structure."""
     return {scope: form.digest for scope, form in _StructureHasher(recording).found.items()}
 
@@ -128,7 +116,7 @@ def is_inactive(module: Module, steps: Iterable[Scope | Op]) -> bool:
     return "True" not in told if "False" in told or "True" in told else not module.training
 
 
-def _with_unnamed(recording: HashedRun) -> Mapping[ValueId, Role]:
+def _with_unnamed(recording: Relations) -> Mapping[ValueId, Role]:
     """The stored values, and the weights of modules that have not run yet: these have no names."""
     values = recording.values.values()
     unnamed = dict.fromkeys(
@@ -171,7 +159,7 @@ class _ScopeStructure:
 class _StructureHasher:
     """Computes the digests of all scopes, innermost first."""
 
-    def __init__(self, recording: HashedRun) -> None:
+    def __init__(self, recording: Relations) -> None:
         self.recording = recording
         self.differs = recording.differences
         self.stored = recording.stored

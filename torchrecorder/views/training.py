@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torchrecorder.events import TRAINING, OpId, ScopeId, ScopeKind
-from torchrecorder.graph.data_loaders import calls_of_kind
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import calls_of_kind
 
 
 def training_steps(recording: RecordedRun) -> frozenset[str]:

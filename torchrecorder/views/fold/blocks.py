@@ -21,8 +21,7 @@ from torchrecorder.graph.running_sums import sum_sign
 from torchrecorder.graph.structural_hash import (
     arguments_without_values, lasting_outputs, without_numbers, written,
 )
-from torchrecorder.views.fold.periods import Repetition, runs
-from torchrecorder.views.fold.rounds import ReadsOfSiblings, Rounds
+from torchrecorder.views.fold.periods import ReadsOfSiblings, Repetition, Rounds, runs
 
 PREFIX = "block:"
 """The prefix of the ids of blocks."""
