@@ -19,8 +19,8 @@ from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 from torchrecorder.ranks.digest import digest
 from torchrecorder.ranks.join import join
+from torchrecorder.ranks.sent import group_text, ranks_text
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
-from torchrecorder.ranks.text import group_text, ranks_text
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 

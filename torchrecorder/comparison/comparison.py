@@ -15,7 +15,7 @@ from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.lines import lines
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
-from torchrecorder.comparison.overlay import joint_name, overlay
+from torchrecorder.comparison.overlay import joint_name, overlay, with_former
 from torchrecorder.console import encodable
 from torchrecorder.graph.codec import json_number
 from torchrecorder.recording import Recording
@@ -108,7 +108,6 @@ class Comparison:
         from torchrecorder.options import drawing
         from torchrecorder.style.diff_colors import DiffColors
         from torchrecorder.style.renaming import Renaming
-        from torchrecorder.views.removed_edges import with_former
 
         target = path_of(path)
         chosen = drawing(by_suffix(target.name), **options)

@@ -16,6 +16,7 @@ from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.view import Arrow, View
 
 InputChange = tuple[tuple[Slot, ...], frozenset[ValueId]]
 """Inputs that only the first recording has, and values that only the second one reads."""
@@ -42,6 +43,30 @@ class Overlay:
 def overlay(matching: Matching, changes: Sequence[Change]) -> Overlay:
     """Both recordings, merged."""
     return _Merger(matching, changes).merged()
+
+
+def with_former(
+    view: View, instead: Mapping[tuple[str, str], ValueId]
+) -> tuple[View, frozenset[tuple[str, str]]]:
+    """*view* with an arrow for each value that was read *instead*, if another box computed it.
+
+    Returns:
+        The view, and the reads for which an arrow was added.
+    """
+    arrows: list[Arrow] = []
+    changed: set[tuple[str, str]] = set()
+    for arrow in view.arrows:
+        arrows.append(arrow)
+        reads = [(str(arrow.value), reader) for reader in view.readers(arrow)]
+        olds = {instead.get(read) for read in reads}
+        old = olds.pop() if len(olds) == 1 else None
+        if old is None:
+            continue
+        tail = view.box_of.get(old, arrow.tail)
+        if tail not in (arrow.tail, arrow.head):
+            arrows.append(Arrow(tail, arrow.head, old, arrow.slot))
+            changed.update(reads)
+    return (replace(view, arrows=tuple(arrows)) if changed else view), frozenset(changed)
 
 
 class _Merger:

@@ -11,8 +11,7 @@ import networkx as nx
 
 from torchrecorder.events import POINT_TO_POINT, UNFINISHED, RankGroup
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.sent import Sent
-from torchrecorder.ranks.text import group_text, place_text, ranks_text
+from torchrecorder.ranks.sent import Sent, group_text, place_text, ranks_text
 
 CollectiveIndices = Mapping[RankGroup, Mapping[int, Sequence[int]]]
 """For each group and rank, the indices of its collectives among its communications."""

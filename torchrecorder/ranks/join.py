@@ -17,8 +17,7 @@ from torchrecorder.events import POINT_TO_POINT, RankGroup
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.ended import endings
-from torchrecorder.ranks.sent import CommunicationColumns, Sent
-from torchrecorder.ranks.text import group_text, place_text, ranks_text
+from torchrecorder.ranks.sent import CommunicationColumns, Sent, group_text, place_text, ranks_text
 
 VARIABLE_SIZE = ("all_to_all", "gather", "scatter", "barrier", "reduce")
 """Collectives in which ranks may pass tensors of different sizes."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torchrecorder.events import UNFINISHED
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.text import ranks_text
+from torchrecorder.ranks.sent import ranks_text
 from torchrecorder.recording import Recording
 
 

@@ -18,7 +18,7 @@ from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.join import Collective, join
 from torchrecorder.ranks.lanes import Lane, group_equal_ranks, lane as combined_lane
-from torchrecorder.ranks.text import ranks_text
+from torchrecorder.ranks.sent import ranks_text
 from torchrecorder.recording import Recording
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Sent: the communications of one process, stored in columns.
+"""Sent: the communications of one process, stored in columns; their ranks and places as text.
 
 A thousand processes run a million collectives. Names, sizes and modules, which are the same in many
 processes, are stored once; each process stores only numbers.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from torchrecorder.annotations.amounts import ranges
 from torchrecorder.annotations.communication import size
 from torchrecorder.errors import InvalidRecording
-from torchrecorder.events import POINT_TO_POINT, Communication, Rank
+from torchrecorder.events import POINT_TO_POINT, Communication, Rank, RankGroup
 
 RANK_COLUMNS = ("group", "order", "peer", "seconds", "blocked_seconds")
 """The fields of a communication that differ between ranks that ran the same operations."""
@@ -107,3 +108,23 @@ def without_rank(sent: Sent) -> Sent:
 
 def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """``"ranks 0–3, 8"``."""
+    text = ranges(ranks, "–")
+    return f"{'rank' if text.isdecimal() else 'ranks'} {text}"
+
+
+def group_text(group: RankGroup) -> str:
+    """A group as text: its description or its name, and its ranks."""
+    name = group.purpose.removeprefix("mesh_") if group.purpose else group.name
+    return f"group {name} ({ranks_text(group.ranks)})"
+
+
+def place_text(kind: Sent) -> str:
+    """``" in layers.1 at train.py:12"``: where a communication ran."""
+    where = f" in {kind.path}" if kind.path else ""
+    if kind.communication.backward:
+        return f"{where} in backward"
+    return f"{where} at {kind.line}" if kind.line else where

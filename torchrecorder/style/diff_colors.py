@@ -14,7 +14,6 @@ from torchrecorder.style.renaming import counterparts
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.bundles import bundles
-from torchrecorder.views.removed_edges import readers
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 MAX_LINES = 2
@@ -198,7 +197,7 @@ class DiffColors:
     def _mark(self, arrow: Arrow, view: View) -> str:
         """The mark of an arrow; empty if both runs have it."""
         members = view.boxes[arrow.head].members
-        pairs = [(arrow.value or "", reader) for reader in readers(view, arrow)]
+        pairs = [(arrow.value or "", reader) for reader in view.readers(arrow)]
         former = not pairs and any((arrow.value, member) in self.removed for member in members)
         if former or (pairs and all(pair in self.removed for pair in pairs)):
             return "removed"

@@ -259,6 +259,15 @@ class View:
         op = self.recording.ops.get(OpId(self.recording.values[value].producer or ""))
         return op.index if op is not None else -1
 
+    def readers(self, arrow: Arrow) -> Iterator[str]:
+        """The ops in the head of *arrow* that read its value, or the box of an output."""
+        head = self.boxes[arrow.head]
+        if head.kind is BoxKind.OUTPUT:
+            yield head.id
+        for op in dict.fromkeys(self.recording.consumers.get(arrow.value or ValueId(""), ())):
+            if self.box_of.get(op) == head.id:
+                yield op
+
     def check(self) -> None:
         """Check that the view is consistent, also with its recording.
 
