@@ -118,7 +118,7 @@ def cost(model: Any, args: Any) -> Cost:
     started, worked = time.perf_counter(), os.times()
     recording = torchrecorder.record(model, args)
     recorded = time.perf_counter()
-    view = make_view(recording, ViewOptions(), arrows=False)
+    view = make_view(recording, ViewOptions())
     viewed = time.perf_counter()
     page = Html(timeout=600).export(view, Style()).encode()
     written = time.perf_counter()
@@ -275,7 +275,7 @@ def training() -> list[str]:
     seconds: list[float] = []
     for steps in STEPS:
         recording = loop(steps)
-        view = make_view(recording, ViewOptions(), arrows=False)
+        view = make_view(recording, ViewOptions())
         written, _ = work_of(lambda: Html(timeout=600).export(view, Style()))
         seconds.append(written)
         print(f"{steps:,} steps, {len(recording.ops):,} ops: {written:.2f} s of work")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from math import ceil, inf
 from typing import NamedTuple
@@ -137,13 +137,14 @@ class _Placing:
         """All open scopes; those that are longer than a limit in columns."""
         composed: dict[int, PlacedScope] = {}
         for scope in (*reversed(self.open), -1):
-            inner = self._inner(scope, composed)
-            header = self._header(scope)
-            template = self.plan.template[scope + 1]
+            children = enumerate(self.children[scope + 1])
+            inner = {place: composed[child] for place, child in children if child in composed}
+            header = self.plan.items[scope].header if scope >= 0 else None
+            template, space = self.plan.template[scope + 1], self._header_space(header)
             key = (template, header, tuple((place, id(item)) for place, item in inner.items()))
             if key not in self.known:
-                self.known[key] = self._composed(scope, inner)
-            whole, space = self.known[key], self._header_space(header)
+                self.known[key] = compose(self.plan.templates[template], inner, space)
+            whole = self.known[key]
             if side_by_side:
                 composed[scope] = self._side_by_side(scope, whole, space, composed)
             else:
@@ -222,18 +223,6 @@ class _Placing:
         free = all(at >= space.clear for at in found.exits)
         return upside_down(found, space) if free else None
 
-    def _inner(self, scope: int, composed: Mapping[int, PlacedScope]) -> dict[int, PlacedScope]:
-        """The open children of a scope, by their index in it."""
-        children = enumerate(self.children[scope + 1])
-        return {place: composed[child] for place, child in children if child in composed}
-
-    def _composed(self, scope: int, inner: Mapping[int, PlacedScope]) -> PlacedScope:
-        template = self.plan.templates[self.plan.template[scope + 1]]
-        return compose(template, inner, self._header_space(self._header(scope)))
-
-    def _header(self, scope: int) -> tuple[float, float] | None:
-        return self.plan.items[scope].header if scope >= 0 else None
-
     def _limited(self, scope: PlacedScope, limit: float, space: HeaderSpace) -> PlacedScope:
         """A scope in so many columns that none is much longer than *limit*."""
         columns = min(
@@ -251,7 +240,7 @@ class _Placing:
 
     def _fitted(self, tall: dict[int, PlacedScope], sheet: Sheet) -> dict[int, PlacedScope]:
         """All open scopes, in columns if that gives a sufficiently larger scale on a sheet."""
-        found = [(self._scale(tall[-1], sheet), tall)]
+        found = [(sheet.scale(*self._size(tall[-1])), tall)]
         limit = tall[-1].height
         tries = max(MIN_TRIES, min(MAX_TRIES, MAX_WORK // max(len(self.plan.items), 1)))
         full = sheet.enough if sheet.open_ended else 1.0
@@ -260,15 +249,12 @@ class _Placing:
                 break
             limit *= LENGTH_FACTOR ** (MAX_TRIES / tries)
             tried = self._all(limit)
-            found.append((self._scale(tried[-1], sheet), tried))
+            found.append((sheet.scale(*self._size(tried[-1])), tried))
         best = max(scale for scale, _ in found)
         least = min(best, sheet.enough)
         if not sheet.open_ended:
             least = max(best / MIN_GAIN, least)
         return next(composed for scale, composed in found if scale >= least)
-
-    def _scale(self, root: PlacedScope, sheet: Sheet) -> float:
-        return sheet.scale(*self._size(root))
 
     def _size(self, root: PlacedScope) -> tuple[float, float]:
         """Width and height on the paper."""
