@@ -178,7 +178,7 @@ class Numbers:
         if self.annotation.merge is None:
             if not nodes:
                 nodes = [self._received[member] for member in whole if member in self._received]
-            elif len(nodes) > 1:
+            if len(nodes) > 1:
                 nodes = _of_outputs(self.owned.recording, whole, nodes) or nodes
         return [*map(self.by_node.__getitem__, nodes)]
 
