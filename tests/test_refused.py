@@ -249,6 +249,9 @@ CALLS |= {
         _number(lambda recording: dict.fromkeys(recording.ops, "x"))
     ),
     "looks must be a mapping to a Look from each of activation": lambda: replace(LIGHT, looks={}),
+    "given must be a tuple of gradients": lambda: torchrecorder.record(
+        MODEL, X, backward=True, replay=True
+    ).replay("g0", 3),
 }
 
 

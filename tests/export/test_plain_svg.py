@@ -233,6 +233,13 @@ def test_links_lead_somewhere(tmp_path: Path, no_graphviz: None) -> None:
     assert '<a xlink:href="https://example.org/?a=1&amp;b=2">' in path.read_text("utf-8")
 
 
+def test_tooltips_need_no_link(tmp_path: Path, no_graphviz: None) -> None:
+    """A box says more of itself where the pointer is."""
+    root = read(figures.network(), tmp_path / "a.svg", depth=0)
+    told = {label: tooltip or "" for label, tooltip, _ in inside(root, "node")}
+    assert told["x"] == "x\n2×4 float32 on cpu" and "nets.Net" in told["Net"]
+
+
 @pytest.mark.parametrize("suffix", [each for each in known() if each not in (".pdf", ".png")])
 def test_all_other_formats(tmp_path: Path, no_graphviz: None, suffix: str) -> None:
     """They need no Graphviz."""

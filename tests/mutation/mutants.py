@@ -19,8 +19,8 @@ UNITS = (ast.Constant, ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Lis
 
 SKIPPED = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise)
 
-WITHOUT_EFFECT = ("maxsize", "frozen", "slots")
-"""Arguments of ``lru_cache`` and ``dataclass`` on which no result depends."""
+WITHOUT_EFFECT = ("maxsize", "frozen", "slots", "gc")
+"""Arguments of ``lru_cache`` and of classes on which no result depends."""
 
 
 class Mutant(NamedTuple):

@@ -107,8 +107,6 @@ class Weights:
         calls = self._calls(scope.module)
         here = calls.keys() & members | calls.keys() & {scope.id}
         text = self._call(scope) if len(here) < len(calls) else ""
-        if not text:
-            return ""
         scopes = map(self.recording.scopes.__getitem__, self.recording.within(scope.parent))
         around = next((outer for outer in scopes if outer.module is not None), None)
         return "" if around is not None and self._call(around) == text else text
