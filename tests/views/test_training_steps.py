@@ -222,15 +222,18 @@ def test_a_move_that_changes_nothing_is_not_drawn(move: str) -> None:
     make_view(recording, ViewOptions(depth=9)).check()
 
 
-@pytest.mark.parametrize("is_own", [True, False])
-def test_a_move_that_assigns_other_data_is_drawn(is_own: bool) -> None:
-    """Although no operation of the move made these data."""
+@pytest.mark.parametrize("is_own, failed", [(True, False), (False, False), (True, True)])
+def test_a_move_that_assigns_other_data_is_drawn(is_own: bool, failed: bool) -> None:
+    """Although no operation of the move made these data; so is one that failed."""
     run = Builder("fit")
     x, other = run.input("x"), run.input("other")
     with run.scope("to", "to", kind=ScopeKind.TRANSFER):
         run.op("set_data", x, x if is_own else other)
     run.op("exp", x)
-    assert (len(idle_transfers(run.recording())) == 1) == is_own
+    made = run.recording()
+    move = next(op.replace(failed=failed) for op in made.ops.values())
+    found = idle_transfers(replace(made, ops={**made.ops, move.id: move}))
+    assert (len(found) == 1) == (is_own and not failed)
 
 
 def test_what_the_program_goes_on_with_is_no_output() -> None:

@@ -147,7 +147,7 @@ class ThreadNodes:
 
     def check(self, node: Any) -> None:
         """Expect foreign nodes from now on if *node* shows that another thread creates nodes."""
-        if threading.active_count() > 1 and self._shows_another(node):
+        if self._shows_another(node):
             self.walk.expect_foreign_nodes()
             self.find_foreign(node)
 

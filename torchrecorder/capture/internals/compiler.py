@@ -119,8 +119,9 @@ def _forget(code: CodeType, new: list[CodeType]) -> None:
     for entry in own:
         manager = entry.guard_manager
         manager.extra_state.invalidate(entry, dead("compiled by torchrecorder"))
-    mark, strategy, action = map(find, SKIPPED_CODE.paths)
-    if mark is not None and strategy is not None and action is not None:
+    found: list[Any] = [*map(find, SKIPPED_CODE.paths)]
+    if None not in found:
+        mark, strategy, action = found
         mark(code, strategy(action.DEFAULT, action.DEFAULT))
 
 

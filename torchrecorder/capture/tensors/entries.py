@@ -315,7 +315,7 @@ class EarlyReads:
     def train(self, tensor: Tensor) -> None:
         """Make a parameter of *tensor*, which an optimizer updates, if it is of no module."""
         known = self._first.get(id(innermost(tensor)))
-        if known is not None and tensor.is_leaf and not isinstance(tensor, Parameter):
+        if known is not None and not isinstance(tensor, Parameter):
             self.name(tensor, Role.PARAMETER, known[0].names)
 
     def name_by_line(self, tensor: Tensor, name: str) -> None:
