@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -170,3 +171,16 @@ def test_a_page_opens_at_first_what_the_figure_shows(
     assert page.clusters.keys() == figure.clusters.keys()
     assert page.boxes.keys() == figure.boxes.keys() and figure.arrows
     assert similar or not page.arrows
+
+
+@pytest.mark.parametrize(("view", "told"), [("forward", True), ("backward", False)])
+def test_gradients_are_not_carried_over(tmp_path: Path, view: str, told: bool) -> None:
+    """A loop says what it gives to its next iteration; nodes of autograd run the other way."""
+    def run(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(ROUNDS):
+            x = torch.tanh(x * 2)
+        return x
+
+    recording = torchrecorder.record(run, torch.ones(2, 3, requires_grad=True), backward=True)
+    page = recording.render(tmp_path / "page.html", view=view).read_text(encoding="utf-8")
+    assert ("carried over: 2×3" in page) is told
