@@ -123,7 +123,7 @@ class Connections:
         scope = self.view.recording.scopes.get(ScopeId(arrow.tail))
         if scope is None or scope.kind is not ScopeKind.FUNCTION or arrow.value is None:
             return None
-        if arrow.tail not in self.view.boxes or self.flows.kind(arrow) is not FlowKind.TENSOR:
+        if self.flows.kind(arrow) is not FlowKind.TENSOR:
             return None
         if scope.id not in self._results:
             self._results[scope.id] = self._result_places(scope.id)
