@@ -139,8 +139,7 @@ def test_long_errors_end_after_a_sentence(text, short):
         ("AdaptiveAvgPool2d", "output_size=(1, 1)", ("to 1×1",)),
         ("Dropout", "p=0.1, inplace=True", ("p 0.1",)),
         ("GELU", "approximate='tanh'", ("approximate tanh",)),
-        ("Scale", "8", ("8",)),
-        ("ReLU", "", ()),
+        ("Scale", "8", ("8",)), ("ReLU", "", ()),
     ],
 )
 def test_hyperparameters(cls: str, detail: str, said: tuple[str, ...]) -> None:
