@@ -95,8 +95,7 @@ def test_a_loop_shows_what_it_carries() -> None:
     assert shapes and not any("call" in text.text for each in shapes for text in each.label)
 
 
-def test_two_rounds_are_a_loop() -> None:
-    """Like more of them."""
+def test_two_rounds_are_a_loop_like_more_of_them() -> None:
     class Short(Translator):
         def forward(self, start: Tensor) -> Tensor:
             h = torch.zeros(2, 6)
@@ -135,13 +134,13 @@ def test_what_is_no_single_argument_has_its_shape(kept: bool) -> None:
 @pytest.mark.parametrize("sizes, text", [((2, 3), "1×4, 2×3"), ((1, 4), "2 tensors of 1×4")])
 def test_two_values_of_one_line_are_two(sizes: tuple[int, ...], text: str) -> None:
     """Though the same function makes both, also of one shape."""
-    def run(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    def run(*both: Tensor) -> tuple[Tensor, ...]:
         for _ in range(4):
-            one, other = torch.tanh(one), torch.tanh(other)
-        return one, other
+            both = torch.tanh(both[0]), torch.tanh(both[1])
+        return both
 
-    recording = torchrecorder.record(run, (torch.ones(1, 4), torch.ones(*sizes)))
-    assert f"carried over: {text}" in texts(figure_of(recording))
+    figure = figure_of(torchrecorder.record(run, (torch.ones(1, 4), torch.ones(*sizes))))
+    assert f"carried over: {text}" in texts(figure)
 
 
 @pytest.mark.parametrize("depth", (None, 1, 2, "ops"))

@@ -62,7 +62,9 @@ class ParameterOwners:
             return (module,)
         key = _key(row.names[0], row.apart)
         first = bisect_left(self._listed, (key, ModuleId("")))
-        last = bisect_left(self._listed, (key + _AFTER, ModuleId("")))
+        last = bisect_left(self._listed, (key + _AFTER, ModuleId("")), first)
+        if last - first == 1:
+            return (module,)
         below = dict.fromkeys(item for _, item in self._listed[first:last])
         return sorted(below, key=self._places.__getitem__)
 
@@ -88,8 +90,10 @@ class ParameterOwners:
         covered: set[ModuleId] = set()
         for module in dict.fromkeys(called):
             if module is not None and module not in covered:
-                covered.update(self.modules(module))
-                found.update(dict.fromkeys(map(str, self.by_module(module))))
+                below = self.modules(module)
+                covered.update(below)
+                for item in below:
+                    found.update(dict.fromkeys(map(str, own(modules[item]))))
         for op in filter(reads.__contains__, list(found)):
             for read in reads[op]:
                 if read.scope in found and read.around not in found:
