@@ -189,7 +189,7 @@ def _page(recording: RecordedRun) -> str | None:
     from torchrecorder.views.pipeline import make_view
 
     try:
-        return Html(timeout=_PATIENCE).export(make_view(recording), Style())
+        return Html(timeout=_PATIENCE).export(make_view(recording, arrows=False), Style())
     except LayoutFailed:
         return None
 

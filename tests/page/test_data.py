@@ -32,7 +32,7 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 
 def data_of(recording: Recording, style: Style = Style(), **options: Any) -> dict[str, Any]:
     """What a page with these options holds."""
-    return page_data(make_view(recording, ViewOptions(**options)), style)
+    return page_data(make_view(recording, ViewOptions(**options), arrows=False), style)
 
 
 class Page:

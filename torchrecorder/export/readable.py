@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.export.graphviz import LaidOut, Svg, is_nested
+from torchrecorder.export.html import Html
 from torchrecorder.export.nested import printed_size, smallest
 from torchrecorder.export.shorter_lines import fitted
 from torchrecorder.graph.recording import RecordedRun
@@ -53,7 +54,7 @@ def readable_view(
     painted = Svg() if exporter is None else exporter
     paper = style.paper()
     if not paper or not isinstance(painted, LaidOut) or options.view == "backward":
-        return make_view(recording, options)
+        return make_view(recording, options, arrows=not isinstance(exporter, Html))
     least = style.min_fontsize or READABLE
     found: list[_Print] = []
     for tried in _fewer(recording, options):

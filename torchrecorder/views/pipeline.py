@@ -194,8 +194,11 @@ class ViewOptions(Checked):
 
 
 @without_gc()
-def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> View:
-    """The view of *recording* for *options*.
+def make_view(
+    recording: RecordedRun, options: ViewOptions = ViewOptions(), *, arrows: bool = True
+) -> View:
+    """The view of *recording* for *options*. Its *arrows*, and what its boxes say about repeats,
+    may be left out: a page draws its `unfolded` view.
 
     Raises:
         InvalidArgument: *recording* is not a recording, or an option does not fit it.
@@ -212,15 +215,15 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
             view = Fold(similar=options.fold == "similar")(view)
         return replace(view, unfolded=partial(_unfolded_backward, part, options))
     start, quiet = full_view(part), find_quiet(part, options)
-    view = _steps(start, options, quiet)
+    view = _steps(start, options, quiet, arrows)
     return replace(view, unfolded=partial(_unfolded, start, options, quiet))
 
 
-def _steps(start: View, options: ViewOptions, quiet: frozenset[OpId]) -> View:
+def _steps(start: View, options: ViewOptions, quiet: frozenset[OpId], arrows: bool) -> View:
     """The view for *options*, with fewer open scopes if repeats that do not fold make too many
     boxes."""
     recording = start.recording
-    through = partial(_through, start, options, quiet)
+    through = partial(_through, start, options, quiet, arrows=arrows)
     choice = choice_of(recording, options, quiet)
     view = through(choice)
     if choice.plain is not None and _drawn(view) > options.max_boxes:
@@ -239,10 +242,9 @@ def _steps(start: View, options: ViewOptions, quiet: frozenset[OpId]) -> View:
 
 
 def _through(
-    view: View, options: ViewOptions, quiet: frozenset[OpId], choice: DepthChoice,
-    fold: bool = True,
+    view: View, options: ViewOptions, quiet: frozenset[OpId], choice: DepthChoice, **fold: bool
 ) -> View:
-    for step in plan(view.recording, options, choice, quiet, fold=fold):
+    for step in plan(view.recording, options, choice, quiet, **fold):
         view = step(view)
     return view
 
@@ -284,6 +286,7 @@ def plan(
     quiet: frozenset[OpId] | None = None,
     *,
     fold: bool = True,
+    arrows: bool = True,
 ) -> list[Step]:
     """The steps that make the view of *recording*, in order.
 
@@ -294,6 +297,7 @@ def plan(
         quiet: The ops that are not shown, if known.
         fold: Whether the last steps are there, which fold what *options* ask for and then draw
             tensors: a tensor between two repeats is inside their fold.
+        arrows: Whether the arrows are needed when that is done.
     """
     quiet = find_quiet(recording, options) if quiet is None else quiet
     choice = choice or choice_of(recording, options, quiet)
@@ -315,7 +319,7 @@ def plan(
     if options.fold:
         steps.append(group_samples)
     if options.fold and fold:
-        steps += [Fold(options.fold == "similar"), group_outputs, group_inputs]
+        steps += [Fold(options.fold == "similar", arrows), group_outputs, group_inputs]
     if options.tensors and fold:
         steps.append(show_tensors)
     return steps
