@@ -47,11 +47,13 @@ def columns(
     """
     chosen = (item.on(recording) for item in _chosen(style) if times or item.unit != "s")
     found = [_NumberColumn(numbers) for numbers in chosen if numbers.by_node]
-    owned = ParameterOwners(recording)
+    owned, in_passes = ParameterOwners(recording), [one for one in found if one.annotation.passes]
     for inside, count in zip(members, counts):
         whole = owned.within(inside)  # once for all annotations
         for column in found:
             column.add(whole, count)
+        for column in in_passes:
+            column.texts.append(column.numbers.text(whole))
     return [
         column.entry(strings) for column in found
         if any(value is not None for value in column.values)
@@ -93,8 +95,6 @@ class _NumberColumn:
             amount = self.numbers.mean(whole, count)
             self.means += [len(self.values)] if amount is not None else []
         self.values.append(None if amount is None else _shown(amount))
-        if self.annotation.passes:
-            self.texts.append("" if amount is None else self.numbers.text(whole))
 
     def entry(self, strings: Callable[[str], int]) -> dict[str, Any]:
         """The column for the page."""
