@@ -232,12 +232,15 @@ class _MultiColumn:
         """Whether a trunk comes in to the right of its own column, or where another one runs down
         from above the columns."""
         coming = self._coming_in()
+        places = sorted(coming.values())
         for path, (_, *rest) in zip(self.scope.paths, self.parts):
             for column, points in rest if coming else ():
                 down = points[0][0] + self.across[column]
-                for trunk, at in coming.items():
-                    if abs(at - down) < EXIT_GAP or trunk == path.trunk and at > down:
-                        return True
+                near = bisect_right(places, down - EXIT_GAP)
+                if near < bisect_left(places, down + EXIT_GAP):
+                    return True
+                if coming.get(path.trunk, down) > down:
+                    return True
         return False
 
     def _reach(self, *, below: bool) -> list[tuple[float, float]]:
