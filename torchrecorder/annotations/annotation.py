@@ -152,7 +152,7 @@ class Numbers:
         Duplicates, such as tied parameters, count once. If numbers cannot be combined, a scope has
         its own number, else that of its first output with a number.
         """
-        whole = members if isinstance(members, Whole) else self.owned.within(members)
+        whole = self.owned.within(members)
         if self.unknown and not self.unknown.isdisjoint(whole):
             return None
         found, merge = self._all_of(whole), self.annotation.merge
