@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -142,3 +143,19 @@ def test_boxes_that_are_in_order_are_not_compared(monkeypatch: pytest.MonkeyPatc
         links += [Link(at + 1, at + 3, "one"), Link(at + 2, at + 4, "two")]
     assert all_crossings(plan(items, links)) == 0
     assert not compared
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_scopes_follow_only_if_fewer_crossings_are_left(
+    left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decoder reads the memory on one side in vain if the layers inside it keep it there."""
+    layout, around = cast(Any, None), {0: ((), ((1, 0)))}
+    plain = {-1: nested_order.OrderedScope(layout, [], ((), ()), around)}
+    other = {-1: nested_order.OrderedScope(layout, [], ((), ()), {})}
+    monkeypatch.setattr(
+        nested_order, "_ordered_scopes", lambda *_, follows: other if follows else plain
+    )
+    monkeypatch.setattr(nested_order, "_crossings", lambda _, found, __: [1, left][found is other])
+    found = nested_order.ordered_scopes({-1: cast(Any, None)}, [], [], [])
+    assert found is (other if left < 1 else plain)

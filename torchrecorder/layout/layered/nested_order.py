@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.ordering import Grid
@@ -55,16 +56,45 @@ def ordered_scopes(
     *number* is the index in *layouts* of each scope, after that of the paper. *places* are the
     positions of the nodes of each layout with all children closed.
     """
-    known: dict[object, OrderedScope] = {}
+    order = partial(_ordered_scopes, scopes, number, layouts, places, {})
+    found = order(follows=False)
+    if all(found[scope].around == {} for scope in scopes):
+        return found
+    other = order(follows=True)
+    before = after = 0
+    for scope in scopes:
+        if other[scope] is not found[scope]:
+            before += _crossings(scopes[scope], found, scope)
+            after += _crossings(scopes[scope], other, scope)
+    return other if after < before else found
+
+
+def _crossings(nets: ScopeNets, found: Mapping[int, OrderedScope], scope: int) -> int:
+    """The number of crossings in a scope, with those at the ports of its open children."""
+    inside = {at: found[child].ranks for at, child in enumerate(nets.children) if child in found}
+    return crossings(found[scope].layout.grid, found[scope].across, inside)
+
+
+def _ordered_scopes(
+    scopes: Mapping[int, ScopeNets],
+    number: Sequence[int],
+    layouts: Sequence[ScopeLayout],
+    places: Sequence[Sequence[float]],
+    known: dict[object, OrderedScope],
+    *,
+    follows: bool,
+) -> dict[int, OrderedScope]:
+    """See `ordered_scopes`; *follows* as for `sifted`, and *known* are scopes ordered before."""
     around: dict[int, PortRanks] = {}
     found: dict[int, OrderedScope] = {}
     for _ in range(PASSES):
         for scope in sorted(scopes, reverse=True):
             children, layout = scopes[scope].children, number[scope + 1]
             inside = {at: found[child].ranks for at, child in enumerate(children) if child in found}
-            key = layout, tuple(inside.items()), around.get(scope)
+            wanted = around.get(scope)
+            key = layout, tuple(inside.items()), wanted, follows and wanted is not None
             if key not in known:
-                across = positions(layouts[layout], places[layout], inside, around.get(scope))
+                across = positions(layouts[layout], places[layout], inside, wanted, follows=follows)
                 known[key] = _ordered(layouts[layout], across, inside)
             found[scope] = known[key]
         before = dict(around)
@@ -81,6 +111,8 @@ def positions(
     places: Sequence[float],
     inside: PortOrder,
     around: PortRanks | None = None,
+    *,
+    follows: bool = False,
 ) -> list[float]:
     """The positions of all nodes for the order of the ports at open children; *places* are those
     with all children closed. The ports of the scope have the order of the program, or *around*."""
@@ -89,7 +121,7 @@ def positions(
         compared = cost  # two ports in another order than around the scope cross there
         exits, entries = map(_in_rank, (layout.exit, layout.entry), around)
         grid = replace(grid, inputs=entries, outputs=exits)
-    across = sifted(grid, places, inside, follows=around is not None)
+    across = sifted(grid, places, inside, follows=follows and around is not None)
     for group in layout.port_groups:
         if group.child in inside:
             ranks = inside[group.child][0 if group.exits else 1]
