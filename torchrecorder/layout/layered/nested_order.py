@@ -60,19 +60,21 @@ def ordered_scopes(
     found = order(follows=False)
     if all(found[scope].around == {} for scope in scopes):
         return found
+    before = _crossings(scopes, found)
+    if not before:
+        return found
     other = order(follows=True)
-    before = after = 0
-    for scope in scopes:
-        if other[scope] is not found[scope]:
-            before += _crossings(scopes[scope], found, scope)
-            after += _crossings(scopes[scope], other, scope)
-    return other if after < before else found
+    return other if _crossings(scopes, other) < before else found
 
 
-def _crossings(nets: ScopeNets, found: Mapping[int, OrderedScope], scope: int) -> int:
-    """The number of crossings in a scope, with those at the ports of its open children."""
-    inside = {at: found[child].ranks for at, child in enumerate(nets.children) if child in found}
-    return crossings(found[scope].layout.grid, found[scope].across, inside)
+def _crossings(scopes: Mapping[int, ScopeNets], found: Mapping[int, OrderedScope]) -> int:
+    """The number of crossings in all scopes, with those at the ports of their open children."""
+    total = 0
+    for scope, ordered in found.items():
+        children = enumerate(scopes[scope].children)
+        inside = {at: found[child].ranks for at, child in children if child in found}
+        total += crossings(ordered.layout.grid, ordered.across, inside)
+    return total
 
 
 def _ordered_scopes(
