@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import Module, MultiheadAttention
 
-from torchrecorder.events import ModuleId
+from torchrecorder.events import ModuleId, new_tuple
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -71,6 +71,9 @@ _SIZES = ("embed_dim", "num_heads")
 
 _HELD = ("_parameters", "_buffers", "_modules")
 
+_TABLES = {name for name, value in vars(Module()).items() if type(value) not in _PLAIN}
+"""The attributes of every module in which PyTorch keeps parameters, submodules and hooks."""
+
 
 class StandIn(NamedTuple):
     """The class and plain attributes of a module."""
@@ -92,13 +95,15 @@ class StandIn(NamedTuple):
 def stand_in(module: Module) -> StandIn:
     """The stand-in of *module*, from its ``__dict__``, so that no code of the user runs."""
     held = vars(module)
-    attributes = {
-        name: value for name, value in held.items()
-        if type(value) in _PLAIN or type(value) is tuple and _PLAIN.issuperset(map(type, value))
-    }
+    attributes = {}
+    for name in held.keys() - _TABLES:
+        value = held[name]
+        cls = type(value)
+        if cls in _PLAIN or cls is tuple and _PLAIN.issuperset(map(type, value)):
+            attributes[name] = value
     parameters = held.get("_parameters") or {}  # scripted modules have none there
-    absent = [name for name, value in parameters.items() if value is None]
-    return StandIn(type(module), attributes, tuple(absent))
+    absent = tuple([name for name, value in parameters.items() if value is None])
+    return new_tuple(StandIn, (type(module), attributes, absent))
 
 
 def plain_detail(module: Module) -> str | None:

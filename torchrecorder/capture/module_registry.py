@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
+from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.internals.access import is_wrapped
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, is_wrapped
 from torchrecorder.capture.live_modules import StandIn, detail_of, plain_detail, stand_in
-from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.capture.module_tree import (
-    NamedModule, TensorsByName, is_uninitialized, is_uninitialized_tensor, named_modules,
-    parameters_and_buffers,
+    ClassFacts, NamedModule, TensorsByName, class_facts, is_uninitialized, is_uninitialized_tensor,
+    named_modules, parameters_and_buffers,
 )
 from torchrecorder.capture.state.restore import random_state_kept
 from torchrecorder.capture.tape import Tape
@@ -35,15 +32,6 @@ _MAX_NAMES = 16
 
 def no_name() -> None:
     """Returns None, as a search for a name that finds none."""
-
-
-class ClassFacts(NamedTuple):
-    """Names and kind of a class of modules."""
-
-    name: str
-    qualname: str
-    kind: ScopeKind
-    arguments: tuple[str, ...]  # positional parameters of ``forward``
 
 
 @dataclass(eq=False, slots=True)
@@ -78,7 +66,7 @@ class ModuleRegistry:
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
         self._held: dict[int, tuple[Entry, ValueId]] = {}  # first values of parameters and buffers
         self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
-        self._paths: Counter[str] = Counter()  # how many modules were given each path in the run
+        self._paths: dict[str, int] = {}  # how many modules were given each path in the run
         # finds modules in the arguments and variables of the outermost call
         self.places = ObjectPlaces([])
         self._running = False
@@ -106,7 +94,7 @@ class ModuleRegistry:
             entry = self._known(module) or self._new(module, root.in_model)
             if len(entry.names) < _MAX_NAMES and path not in entry.names:
                 entry.names.append(path)
-                self._paths[path] += 1
+                self._paths[path] = self._paths.get(path, 0) + 1
             prefix = f"{path}." if path else ""
             for role, held in parameters_and_buffers(module):
                 self._name_tensors(prefix, role, held)
@@ -132,11 +120,23 @@ class ModuleRegistry:
         cls = type(module)
         facts = self._classes.get(cls)
         if facts is None:
-            facts = self._classes[cls] = _of_class(cls)
+            facts = self._classes[cls] = class_facts(cls)
         number = self.tape.next_module()
         entry = RegisteredModule(in_model, weakref.ref(module), number, facts)
         self.entries[id(module)] = entry
         self.numbers[entry.module] = entry
+        return entry
+
+    def written(self, module: Module) -> RegisteredModule | None:
+        """The entry of *module* if its event is written, after names for tensors that it got since
+        then; else None."""
+        entry = self.entries.get(id(module))
+        if entry is None or not entry.written or entry.ref() is not module:
+            return None
+        if module._parameters:
+            self._name_new_tensors(entry, module._parameters)
+        if module._buffers:
+            self._name_new_tensors(entry, module._buffers)
         return entry
 
     def find(
@@ -147,11 +147,10 @@ class ModuleRegistry:
         If nothing else names a new module, *name* is called: it returns the module, or one that
         contains it, with the name of that in the program.
         """
-        entry = self._known(module)
-        if entry is not None and entry.written:
-            self._name_new_tensors(entry, module)
+        entry = self.written(module)
+        if entry is not None:
             return entry
-        in_construction = self._in_construction()
+        entry, in_construction = self._known(module), self._in_construction()
         if entry is not None and (entry.names or in_construction):
             return entry
         place = self.places.of(module)
@@ -181,7 +180,7 @@ class ModuleRegistry:
 
     def _numbered(self, path: str) -> str:
         """*path*, with a number if another module has it."""
-        number, free = self._paths[path], path
+        number, free = self._paths.get(path, 0), path
         while free in self._paths:
             free, number = f"{path}_{number}", number + 1
         self._paths[path] = number
@@ -245,14 +244,15 @@ class ModuleRegistry:
         """At the end of the run, write the remaining modules, and the names of new buffers."""
         for entry in list(self.entries.values()):
             module = entry.ref()
-            if module is not None and entry.written:
-                self._name_new_tensors(entry, module, Role.BUFFER)
-            elif module is not None:
+            if module is None:
+                continue
+            if not entry.written:
                 self._write(entry, module)
+            elif module._buffers:
+                self._name_new_tensors(entry, module._buffers)
         self._describe()
 
     def _write(self, entry: RegisteredModule, module: Module) -> None:
-        slots = {role: self._slots(held, role) for role, held in parameters_and_buffers(module)}
         detail = plain_detail(module)
         row = nodes.Module(
             entry.module,
@@ -260,8 +260,8 @@ class ModuleRegistry:
             entry.facts.name,
             entry.facts.qualname,
             detail or "",
-            slots[Role.PARAMETER],
-            slots[Role.BUFFER],
+            self._slots(module._parameters, Role.PARAMETER),
+            self._slots(module._buffers, Role.BUFFER),
             _is_training(module, entry.facts.kind),
             (),
             not entry.in_model,
@@ -285,30 +285,34 @@ class ModuleRegistry:
 
     def _slots(self, held: TensorsByName, role: Role) -> tuple[Slot, ...]:
         values, slots = self.values, []
+        entries, running = values.entries, self._running
         for name, tensor in held.items():
-            if not isinstance(tensor, Tensor) or is_uninitialized_tensor(tensor):
+            if tensor is None or type(tensor) not in PLAIN_TENSOR_TYPES and (
+                not isinstance(tensor, Tensor) or is_lazy(tensor)
+            ):
                 continue
-            if is_wrapped(tensor) and isinstance(inside := innermost(tensor), Parameter):
-                tensor = inside  # as in ``functional_call`` under ``torch.func.grad``
-            shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
+            wrapped = is_wrapped(tensor)
+            if wrapped and isinstance(inside := innermost(tensor), Parameter):
+                tensor, wrapped = inside, False  # ``functional_call`` under ``torch.func.grad``
+            key = id(tensor)
+            value = shapeless = self._shapeless.get(key) if self._shapeless else None
             if shapeless is not None:
                 self._set_shape(tensor, role, shapeless, name)
-            value = shapeless
-            if value is None and (id(tensor) in values.entries or is_wrapped(tensor)):
+            elif key in entries or wrapped:
                 value = self._first_value(tensor)
                 value = value or values.early_reads.name(tensor, role, self._names(tensor, name))
                 value = value or values.peek(tensor)
-            if value is None and self._running:
+            if value is None and running:
                 value = values.alias_of_known(tensor)
-            if value is None and self._running and not self._owns(role, innermost(tensor)):
+            if value is not None:
+                if shapeless is None:
+                    self._rename(tensor, role, name, value)
+            elif running and not self._owns(role, innermost(tensor)):
                 value = values.read(tensor)
-            elif value is None:
+            else:
                 value = values.add_held(tensor, role, name)
-            elif shapeless is None:
-                self._rename(tensor, role, name, value)
-            entry = values.entries.get(id(tensor))
-            if entry is not None:
-                self._held[id(tensor)] = entry, value
+            if key in entries:
+                self._held[key] = entries[key], value
             slots.append(new_tuple(Slot, (name, value)))
         return tuple(slots)
 
@@ -317,25 +321,23 @@ class ModuleRegistry:
         entry, value = self._held.get(id(tensor), (None, None))
         return value if entry is not None and entry is self.values.entries.get(id(tensor)) else None
 
-    def _name_new_tensors(self, entry: RegisteredModule, module: Module, *only: Role) -> None:
-        """Name the parameters and buffers that were assigned to *module* since it was written, such
-        as an average that each call replaces, or a weight that FSDP has gathered; *only* those with
-        certain roles, if given."""
+    def _name_new_tensors(self, entry: RegisteredModule, held: TensorsByName) -> None:
+        """Name the parameters or buffers *held* that were assigned to a module since it was
+        written, such as an average that each call replaces, or a weight that FSDP has gathered."""
         values = self.values
-        for role, held in parameters_and_buffers(module):
-            for name, tensor in held.items() if not only or role in only else ():
-                known = values.entries.get(id(tensor))
-                if known is None or known.names or known.role is not Role.INNER:
-                    continue
-                assert tensor is not None  # it has an entry
-                gathered = known.scope in self.tape.sharding
-                if (tensor.is_leaf or gathered) and self._first_value(tensor) is None:
-                    paths = (f"{path}.{name}" if path else name for path in entry.names)
-                    known.names = tuple(paths) or (name,)
-                    known.requires_grad = tensor.requires_grad
-                    made_by = known.producer if gathered else None
-                    node = values.autograd.edge_of(tensor, made_by) if made_by is not None else None
-                    values.record_again(tensor, known, node)
+        for name, tensor in held.items():
+            known = values.entries.get(id(tensor))
+            if known is None or known.names or known.role is not Role.INNER:
+                continue
+            assert tensor is not None  # it has an entry
+            gathered = known.scope in self.tape.sharding
+            if (tensor.is_leaf or gathered) and self._first_value(tensor) is None:
+                paths = (f"{path}.{name}" if path else name for path in entry.names)
+                known.names = tuple(paths) or (name,)
+                known.requires_grad = tensor.requires_grad
+                made_by = known.producer if gathered else None
+                node = values.autograd.edge_of(tensor, made_by) if made_by is not None else None
+                values.record_again(tensor, known, node)
 
     def _rename(self, tensor: Tensor, role: Role, name: str, held: ValueId) -> None:
         """Update role and names of *tensor*, which the run created or which had other names; only
@@ -376,16 +378,6 @@ class ModuleRegistry:
         entry.requires_grad = tensor.requires_grad
         self.values.record_again(tensor, entry, None)
         entry.value, entry.role, entry.producer, entry.requires_grad = now
-
-
-def _of_class(cls: type[Module]) -> ClassFacts:
-    kind = ScopeKind.MODULE
-    if issubclass(cls, torch.jit.ScriptModule):
-        kind = ScopeKind.SCRIPTED
-    elif cls.__name__ == "OptimizedModule":
-        kind = ScopeKind.COMPILED
-    arguments = positional_parameters(getattr(cls, "forward", None))[1:]
-    return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
 
 
 def _is_training(module: Module, kind: ScopeKind) -> bool:

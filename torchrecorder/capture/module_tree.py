@@ -1,16 +1,20 @@
-"""Traversal of the submodules of a module, and of their tensors."""
+"""Traversal of the submodules of a module, and of their tensors; facts about classes of modules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
-from torchrecorder.events import Role
+from torchrecorder.capture.modes.python_functions import positional_parameters
+from torchrecorder.events import Role, ScopeKind
+
+_INITIALIZED = PLAIN_TENSOR_TYPES | {type(None)}
 
 TensorsByName = Mapping[str, "Tensor | None"]
 """The parameters or buffers of a module, without its children."""
@@ -26,6 +30,26 @@ class NamedModule(NamedTuple):
     module: Module
     path: str
     in_model: bool = False
+
+
+class ClassFacts(NamedTuple):
+    """Names and kind of a class of modules."""
+
+    name: str
+    qualname: str
+    kind: ScopeKind
+    arguments: tuple[str, ...]  # positional parameters of ``forward``
+
+
+def class_facts(cls: type[Module]) -> ClassFacts:
+    """The facts about a class of modules."""
+    kind = ScopeKind.MODULE
+    if issubclass(cls, torch.jit.ScriptModule):
+        kind = ScopeKind.SCRIPTED
+    elif cls.__name__ == "OptimizedModule":
+        kind = ScopeKind.COMPILED
+    arguments = positional_parameters(getattr(cls, "forward", None))[1:]
+    return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
 
 
 def parameters_and_buffers(module: Module) -> tuple[tuple[Role, TensorsByName], ...]:
@@ -82,8 +106,8 @@ def weights_of(module: Module) -> list[tuple[str, Tensor]]:
 
 def is_uninitialized(module: Module) -> bool:
     """Whether *module* is a lazy module with uninitialized parameters or buffers."""
-    tensors = [tensor for _, held in parameters_and_buffers(module) for tensor in held.values()]
-    return any(map(is_uninitialized_tensor, tensors))
+    held = (*module._parameters.values(), *module._buffers.values())
+    return not _INITIALIZED.issuperset(map(type, held)) and any(map(is_uninitialized_tensor, held))
 
 
 def is_uninitialized_tensor(tensor: Any) -> bool:

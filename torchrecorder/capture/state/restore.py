@@ -7,6 +7,7 @@ restored too, because an earlier forward of the user may have saved them for bac
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -81,14 +82,16 @@ def _without_all_modes() -> Iterator[None]:
 def _keep_attributes(stack: contextlib.ExitStack, modules: list[Module]) -> None:
     """Restore the states of random generators in *modules*, and the gradients of their tensors, at
     the end. Gradients are None in the run: a backward pass in forward would add to the user's."""
-    parts = [part for module in modules for _, part in tensor_dicts_of(module)]
-    held = [item for part in parts for item in part.values()]
-    for item in held:
+    parts = [part.values() for module in modules for _, part in tensor_dicts_of(module)]
+    held: list[Any] = list(itertools.chain.from_iterable(parts))
+    classes = [*map(type, held)]
+    wanted = {cls for cls in set(classes) if issubclass(cls, (Tensor, torch.Generator))}
+    found: list[tuple[Tensor, Tensor | None]] = []
+    for item in itertools.compress(held, map(wanted.__contains__, classes)):
         if type(item) is torch.Generator:
             stack.callback(item.set_state, item.get_state())
-    classes = {cls for cls in set(map(type, held)) if issubclass(cls, Tensor)}
-    tensors = [item for item in held if type(item) in classes]
-    found = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
+        elif item.is_leaf:
+            found.append((item, item.grad))
     stack.callback(_put_back_gradients, found)
     for tensor, _ in found:
         tensor.grad = None
