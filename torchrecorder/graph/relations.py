@@ -318,7 +318,9 @@ def trained_later(
         (value.names, value.storage): value for value in values
         if value.role is Role.PARAMETER and value.names and not value.trainable
     }
-    reached = {grad.variable for grad in grads} if frozen else set()
+    if not frozen:
+        return
+    reached = {grad.variable for grad in grads}
     trained = {(value.names, value.storage) for value in values if value.id in reached}
     for key in trained & frozen.keys():
         yield frozen[key].id, frozen[key].replace(trainable=True)

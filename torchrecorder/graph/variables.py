@@ -28,6 +28,8 @@ def variables_read(
     them: it has the shape of a weight or its gradient, or of what is computed from these alone, and
     an op combines both.
     """
+    if not any(value.role is Role.CONSTANT and value.names for value in values.values()):
+        return []
     of_weights = {
         value.id
         for value in values.values()
@@ -88,6 +90,8 @@ def results_held(
     for scope in scopes.values():
         if scope.kind in MODES and scope.parent in around:
             around.add(scope.id)
+    if not any(op.scope in around for op in ops.values()):
+        return []
     read = _read(ops, around, held)
     state = {NO_STORAGE} | {
         value.storage for value in values.values()

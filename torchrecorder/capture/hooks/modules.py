@@ -158,7 +158,7 @@ class ModuleScopes:
                     self.values.of_other_threads[id(tensor)] = result
 
     def _is_open(self, module: Module) -> bool:
-        return any(key == id(module) for key, _ in self.open)
+        return id(module) in [key for key, _ in self.open]
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
         outer = frame.f_back.f_back
@@ -167,10 +167,12 @@ class ModuleScopes:
         self.values.autograd.find_numbering()
         around = self.regions.function
         self.tape.inside = around.inside if around is not None else None
-        inner = bool(self.open) and self.open[-1][1].event.kind is not ScopeKind.FUNCTION
-        name_of = self.names.inner if inner else self.names.of_module
-        name = functools.partial(name_of, module, outside, source)
-        entry = self.registry.find(module, name)
+        entry = self.registry.written(module)
+        if entry is None:
+            inner = bool(self.open) and self.open[-1][1].event.kind is not ScopeKind.FUNCTION
+            name_of = self.names.inner if inner else self.names.of_module
+            name = functools.partial(name_of, module, outside, source)
+            entry = self.registry.find(module, name)
         found = named_tensors(args, entry.facts.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         kwargs = kwargs if type(kwargs) is dict else {}
@@ -259,7 +261,8 @@ class ModuleScopes:
         if error is not None:
             self.tape.fail(error, None)
         self._close_inner(opened, failed)
-        self.direct.raised(error)
+        if error is not None:
+            self.direct.raised(error)
         found = [] if failed else tensors_in(output)
         if not failed and not found:
             found = tensors_in_objects([("", output)], [])

@@ -25,8 +25,9 @@ from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.hooks.frame_marks import OUTSIDE, FrameMark, mark_of
 from torchrecorder.capture.hooks.greenlets import greenlet_around
 from torchrecorder.capture.internals.access import (
-    CALL_CODE, CHECKPOINT_CODES, PIPELINE_BACKWARD, PIPELINE_SCALING, TRANSFERS, WRAPPED_CALL_CODE,
-    ZEROING_METHODS, FakeTensor, FakeTensorMode, apply_codes, compiled_codes, pipeline_functions,
+    CALL_CODE, CHECKPOINT_CODES, INNER_CALL_CODES, PIPELINE_BACKWARD, PIPELINE_SCALING, TRANSFERS,
+    WRAPPED_CALL_CODE, ZEROING_METHODS, FakeTensor, FakeTensorMode, apply_codes, compiled_codes,
+    pipeline_functions,
 )
 from torchrecorder.capture.internals.compiled_calls import RanEagerly
 from torchrecorder.capture.internals.engine import ENGINE_CODE
@@ -48,7 +49,7 @@ _ENTRY_POINT = "-"
 ends there, because the frames outside are not the user's."""
 
 _MODULE = ScopeKind.MODULE
-_LIBRARY, _INTERNAL, _COMPILED, _OF_MODULE, _CASTS = (object() for _ in range(5))
+_IN_CALL, _LIBRARY, _INTERNAL, _COMPILED, _OF_MODULE, _CASTS = (object() for _ in range(6))
 _INIT = "__init__"
 _OPERATORS = os.path.join(_TORCH, "_higher_order_ops", "")
 _DISTRIBUTED = os.path.join(_TORCH, "distributed", "")
@@ -75,6 +76,7 @@ def _pytorch_codes() -> dict[CodeType, object]:
     from torch.utils import checkpoint
 
     codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
+    codes.update(dict.fromkeys(INNER_CALL_CODES, _IN_CALL))
     codes[copy.deepcopy.__code__] = _OF_MODULE
     codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
     for const in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
@@ -159,8 +161,8 @@ class Sources:
         frames: list[FrameType] = []
         end: FrameType | None = None
         casts = False
-        places, applied, callee = self._places, self.functions.found, None
-        forwards, greenlet = self._forwards, None
+        places, lines, forwards = self._places, self._lines, self._forwards
+        applied, callee, greenlet = self.functions.found, None, None
         for _ in range(_LIMIT):
             if frame is None:
                 greenlet, frame = greenlet_around(greenlet)
@@ -176,22 +178,22 @@ class Sources:
             place = places[key] if key in places else self._classify(code)
             if place is _OF_MODULE:
                 place = self._of_module(frame)
-            if place is _MODULE:
-                if len(frames) == 1:
-                    frames.clear()
-                end = frame
-                break
-            if place is _ENTRY_POINT:
-                break
-            if place is _LIBRARY:
-                pass
-            elif type(place) is str:
+            if type(place) is str:
+                if place is _ENTRY_POINT:
+                    break
                 frames.append(frame)
                 if line is None:
-                    line = self._line(place, frame, code)
+                    line = lines.get((key, frame.f_lasti)) or self._line(place, frame, code)
                 mark = frame.f_trace
                 if type(mark) is FrameMark and mark.get(self.calls) is OUTSIDE:
                     break
+            elif place is _LIBRARY:
+                pass
+            elif place is _IN_CALL or place is _MODULE:
+                if len(frames) == 1:
+                    frames.clear()
+                end = frame if place is _MODULE else frame.f_back
+                break
             elif place is _CASTS:
                 casts = True
             elif place is ScopeKind.SHARDING and (casts or _ends_with_function(regions)):
@@ -263,7 +265,7 @@ class Sources:
             place = self._places.get(id(outer.f_code)) or self._classify(outer.f_code)
             if place is _OF_MODULE:
                 place = self._of_module(outer)
-            if place is not _MODULE and place is not _LIBRARY and type(place) is not str:
+            if place not in (_MODULE, _IN_CALL, _LIBRARY) and type(place) is not str:
                 return True
         return False
 

@@ -218,6 +218,9 @@ without_old_batch: Callable[[Tensor, int, int, int], Tensor] = torch._remove_bat
 
 CALL_CODE = Module._call_impl.__code__
 WRAPPED_CALL_CODE = Module._wrapped_call_impl.__code__
+INNER_CALL_CODES = tuple(item for item in CALL_CODE.co_consts if isinstance(item, CodeType))
+"""The functions inside that of `CALL_CODE`, which run the hooks of a module."""
+
 CALL_FRAMES = ("inner", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name)
 """The functions of PyTorch in a module call, from the one that runs the hooks outwards."""
 

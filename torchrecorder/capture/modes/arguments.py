@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.modes.python_functions import cells
 from torchrecorder.capture.tensors.describe import (
@@ -34,14 +35,22 @@ def sort_arguments(
     names = facts.names_of(args, kwargs)
     if facts.name == "deepcopy":
         args = args[:1]  # the argument was copied before: do not read it
+    usual = True
     for name, entry in (*named_arguments(args, names), *kwargs.items()):
-        if is_tensor(entry):
+        cls = type(entry)
+        if cls in PLAIN_TENSOR_TYPES:
             tensors.append((name, entry))
-        elif type(entry) not in _NUMBERS:
+        elif cls in _NUMBERS:
+            if entry is not None:
+                plain.append((name, _repr(entry)))
+        elif issubclass(cls, Tensor):
+            tensors.append((name, entry))
+            usual = False
+        else:
             _sort(name, entry, tensors, plain)
-        elif entry is not None:
-            plain.append((name, _repr(entry)))
-    tensors += trained_inside(tensors)
+            usual = False
+    if not usual:
+        tensors += trained_inside(tensors)
     if facts.higher_order:
         given = {id(tensor) for _, tensor in tensors}
         tensors += [item for item in closed_over(args) if id(item[1]) not in given]

@@ -177,9 +177,8 @@ class OpRecorder:
                 observer.op_ended(call.op)
             if call.facts.runs_backward:
                 self.backward.end(call.op, seconds)
-                call.tensors += [
-                    (name, each) for name, ref in call.added_to if (each := ref()) is not None
-                ]
+                given = ((name, ref()) for name, ref in call.added_to)
+                call.tensors += [(name, tensor) for name, tensor in given if tensor is not None]
             writes = self._writes(call)
             storages = self.values.storages
             known = call.facts.shares_memory and storages.share_memory(call.tensors, result)
@@ -230,8 +229,7 @@ class OpRecorder:
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The new values of arguments that the call has written in place, by ``id()``."""
         found: dict[int, Written] = {}
-        entries = self.values.entries
-        facts = call.facts
+        entries, facts = self.values.entries, call.facts
         unusual = facts.rebinds or facts.writes
         for name, tensor in call.tensors:
             entry = entries.get(id(tensor))
@@ -361,20 +359,22 @@ class FunctionMode(TorchFunctionMode):
                 body = body_of(func, get_frame(1), args, values)
             if values.aliases and holds_alias(values, args, kwargs):
                 func = functools.partial(run_on_originals, values, func)
-            if facts.higher_order:
-                func = functools.partial(self._run_traced, func)
-            if facts.leaf_switch:
-                func = functools.partial(self.calls.switches.run, func, get_frame(1))
-            if facts.grad_switch and args != (is_grad_enabled(),):
-                self.calls.regions.grad_mode_switched(get_frame(1), *args)
-            known = facts.reads_gradient and usual and is_gradient_known(values, args[0])
-            known |= facts.sets_gradient and not (plain and is_new_gradient(*args))
+            known = facts.ignored
+            if facts.special:
+                if facts.higher_order:
+                    func = functools.partial(self._run_traced, func)
+                if facts.leaf_switch:
+                    func = functools.partial(self.calls.switches.run, func, get_frame(1))
+                if facts.grad_switch and args != (is_grad_enabled(),):
+                    self.calls.regions.grad_mode_switched(get_frame(1), *args)
+                known |= facts.reads_gradient and usual and is_gradient_known(values, args[0])
+                known |= facts.sets_gradient and not (plain and is_new_gradient(*args))
         except Exception as error:
             self.calls.tape.record_error("functions", error)
             return func(*args, **kwargs)
         if body is not None:
             return run_body(self, body, self.calls.sites.at(get_frame(1)), args, kwargs)
-        if facts.ignored or known:
+        if known:
             return func(*args, **kwargs)
         return self.calls.run_op(func, facts, not usual, args, kwargs)
 

@@ -157,6 +157,7 @@ class FunctionFacts:
     dispatched: bool = False
     # its overloads, if the names of positional parameters depend on the types of arguments
     overloads: Overloads | None = None
+    special: bool = False  # whether a call needs more than to be recorded as an op
 
     def names_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
         """The names of the positional parameters for these arguments."""
@@ -174,6 +175,9 @@ def facts_of(func: Callable[..., Any]) -> FunctionFacts:
     known = _known.get(func)
     if known is None:
         known = _compute_facts(func)
+        switches = known.grad_switch or known.leaf_switch
+        is_gradient = known.reads_gradient or known.sets_gradient
+        known = replace(known, special=known.higher_order or switches or is_gradient)
         if _is_pytorch(func):
             _known[func] = known
     return known

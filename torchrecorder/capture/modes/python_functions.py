@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from torch.nn import Module
 
-from torchrecorder.capture.internals.access import CALL_CODE, WRAPPED_CALL_CODE
+from torchrecorder.capture.internals.access import CALL_CODE, INNER_CALL_CODES, WRAPPED_CALL_CODE
 
 
 def unwrapped(function: Any) -> Any:
@@ -55,9 +55,7 @@ def names_in(code: CodeType) -> Iterator[str]:
 
 # Calls of modules ------------------------------------------------------------------------
 
-CALLERS = frozenset(
-    (id(CALL_CODE), *(id(item) for item in CALL_CODE.co_consts if isinstance(item, CodeType)))
-)
+CALLERS = frozenset(map(id, (CALL_CODE, *INNER_CALL_CODES)))
 """The ``id()`` of the code objects that run the hooks of a module and call ``forward``."""
 
 _CALLS = frozenset(("__call__", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name))

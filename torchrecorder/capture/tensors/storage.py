@@ -44,40 +44,42 @@ class Storage:
     result in another thread; it is the writer of all versions up to *received*.
     """
 
-    __slots__ = (
-        "weak", "held", "number", "writes", "last_writes", "last", "tensors", "ranges",
-        "has_dead_tensors", "received", "waiting", "others",
-    )
+    weak: Any = 0
+    # memory without data, for which freeing a weak reference corrupts the heap
+    held: UntypedStorage | None = None
+    writes: list[Write] | tuple[()] = ()
+    last_writes: LastWrites | None = None  # made when it saves time
+    last: ValueId | None = None
+    ranges: TensorRanges | None = None  # made when a tensor around another is searched
+    has_dead_tensors = False
+    received = UNVERSIONED
+    waiting: list[Waiting] | None = None  # reads after the running collective
+    others: dict[int, SameMemory] | None = None  # by address
 
     def __init__(self, memory: UntypedStorage | None, number: int) -> None:
-        without_data = not SEES_STORAGES_END and memory is not None and memory.device.type == "meta"
-        self.held = memory if without_data else None  # freeing its weak reference corrupts the heap
-        self.weak: Any = memory._weak_ref() if memory is not None and not without_data else 0
+        if memory is not None:
+            if SEES_STORAGES_END or memory.device.type != "meta":
+                self.weak = memory._weak_ref()
+            else:
+                self.held = memory
         self.number = number
-        self.writes: list[Write] | tuple[()] = ()
-        self.last_writes: LastWrites | None = None  # made when it saves time
-        self.last: ValueId | None = None
         self.tensors: dict[int, None] = {}  # ids of known tensors that are not in the ranges
-        self.ranges: TensorRanges | None = None  # made when a tensor around another is searched
-        self.has_dead_tensors = False
-        self.received = UNVERSIONED
-        self.waiting: list[Waiting] | None = None  # reads after the running collective
-        self.others: dict[int, SameMemory] | None = None  # by address
 
     def free(self) -> None:
         """Free the weak references, so that the address may be reused."""
         if self.weak:
-            for other in self.others.values() if self.others else ():
-                UntypedStorage._free_weak_ref(other.weak)
+            if self.others:
+                for other in self.others.values():
+                    UntypedStorage._free_weak_ref(other.weak)
             UntypedStorage._free_weak_ref(self.weak)
         self.weak, self.held, self.others = 0, None, None
 
     def has_ended(self) -> bool:
         """Whether PyTorch has freed the memory."""
-        return bool(self.weak) and all(map(UntypedStorage._expired, self._weak_references()))
-
-    def _weak_references(self) -> list[Any]:
-        return [self.weak, *(other.weak for other in (self.others or {}).values())]
+        if not self.weak or not UntypedStorage._expired(self.weak):
+            return False
+        others = self.others.values() if self.others else ()
+        return all(UntypedStorage._expired(other.weak) for other in others)
 
     def join(self, address: int, other: SameMemory) -> None:
         """Add the storage at *address*, which has the same memory or a part of it."""
