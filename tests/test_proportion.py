@@ -66,6 +66,48 @@ def test_recording_is_in_proportion(kind: str) -> None:
     assert growth(lambda number: lambda: make(number), size) < BOUND
 
 
+class Repeated(torch.nn.Module):
+    """The same function so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.times):
+            x = torch.sin(x)
+        return x
+
+
+class Idle(torch.nn.Module):
+    """So many layers that are not called."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(layers))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+def called(layers: int) -> torch.nn.Module:
+    """So many layers that are called, with gradients."""
+    return torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(layers)))
+
+
+@pytest.mark.parametrize("make, most", [(called, 1_613), (Repeated, 373), (Idle, 462)])
+def test_lines_that_recording_takes(
+    make: Callable[[int], torch.nn.Module], most: int
+) -> None:
+    """An eighth more than when this was written, for each layer or operation."""
+    def recorded(number: int) -> int:
+        model, x = make(number), torch.rand(1, 4)
+        return lines_run(lambda: torchrecorder.record(model, x))
+
+    recorded(1)
+    assert (recorded(32) - recorded(16)) / 16 < most
+
+
 @pytest.mark.parametrize("file, most", [("page.html", 2_430), ("figure.svg", 970)])
 def test_lines_that_each_operation_takes(file: str, most: int, tmp_path: Path) -> None:
     """An eighth more than when this was written: features that run for each operation add up."""
