@@ -145,17 +145,37 @@ def test_boxes_that_are_in_order_are_not_compared(monkeypatch: pytest.MonkeyPatc
     assert not compared
 
 
-@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize("crossings, follows", [((1, 0), True), ((1, 1), False), ((1, 2), False)])
 def test_scopes_follow_only_if_fewer_crossings_are_left(
-    left: int, monkeypatch: pytest.MonkeyPatch
+    crossings: tuple[int, int], follows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decoder reads the memory on one side in vain if the layers inside it keep it there."""
+    assert _follows(crossings, monkeypatch) == ([False, True], follows)
+
+
+def test_scopes_without_crossings_are_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other order can be better."""
+    assert _follows((0, 0), monkeypatch) == ([False], False)
+
+
+def _follows(
+    crossings: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[bool], bool]:
+    """The orders that are computed, and whether scopes follow that around them, given the numbers
+    of crossings without and with following."""
     layout, around = cast(Any, None), {0: ((), ((1, 0)))}
-    plain = {-1: nested_order.OrderedScope(layout, [], ((), ()), around)}
-    other = {-1: nested_order.OrderedScope(layout, [], ((), ()), {})}
+    orders = [
+        {-1: nested_order.OrderedScope(layout, [], ((), ()), inside)} for inside in (around, {})
+    ]
+    computed = list[bool]()
+
+    def ordered(*_: object, follows: bool) -> object:
+        computed.append(follows)
+        return orders[follows]
+
+    monkeypatch.setattr(nested_order, "_ordered_scopes", ordered)
     monkeypatch.setattr(
-        nested_order, "_ordered_scopes", lambda *_, follows: other if follows else plain
+        nested_order, "_crossings", lambda _, found: crossings[found is orders[True]]
     )
-    monkeypatch.setattr(nested_order, "_crossings", lambda _, found, __: [1, left][found is other])
     found = nested_order.ordered_scopes({-1: cast(Any, None)}, [], [], [])
-    assert found is (other if left < 1 else plain)
+    return computed, found is orders[True]
