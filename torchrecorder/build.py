@@ -27,6 +27,9 @@ from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.graph.variables import results_held, variables_read
 
+_NAMED = frozenset((*STORED, Role.INPUT))
+"""The roles of values that have names of their own, and not that of the leaf of a gradient."""
+
 Event = Union[
     Module,
     Value,
@@ -113,11 +116,11 @@ class _TableBuilder:
         }
         actions = self._actions()
         for event in events:
-            kind = type(event)
-            if kind in tables:
-                tables[kind][event.id] = event
+            table = tables.get(type(event))
+            if table is not None:
+                table[event.id] = event
             else:
-                actions[kind](event)
+                actions[type(event)](event)
 
     def _actions(self) -> dict[type, Callable[[Any], None]]:
         """The function that handles each kind of other events."""
@@ -365,7 +368,7 @@ class _TableBuilder:
     def _name_gradients(self) -> None:
         """Name gradients after the names of their leaves, instead of the ids of these."""
         for value in self.values.values():
-            if value.role not in (*STORED, Role.INPUT) and value.names:
+            if value.names and value.role not in _NAMED:
                 names = tuple(map(self._gradient_name, value.names))
                 if names != value.names:
                     self.values[value.id] = value.replace(names=names)

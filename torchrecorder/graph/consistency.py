@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from torchrecorder.events import Allocation
@@ -52,9 +54,9 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
     grads, failures = recording.grad_nodes.values(), recording.run.failures
     sent = recording.communications
     yield "scopes", _ids_in(
-        {scope.parent for scope in scopes},
-        {op.scope for op in ops},
-        {grad.scope for grad in grads},
+        map(attrgetter("parent"), scopes),
+        map(attrgetter("scope"), ops),
+        map(attrgetter("scope"), grads),
         {item.scope for item in sent},
         {call for module in modules for call in module.calls},
         {item.scope for item in recording.graph_breaks},
@@ -62,10 +64,10 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         {scope for item in recording.function_calls.values() for scope in item.scopes},
         {failure.scope for failure in failures},
     )
-    yield "modules", _ids_in({scope.module for scope in scopes})
+    yield "modules", _ids_in(map(attrgetter("module"), scopes))
     yield "ops", _ids_in(
-        {value.producer for value in values},
-        {grad.owner for grad in grads},
+        map(attrgetter("producer"), values),
+        map(attrgetter("owner"), grads),
         {run.op for run in recording.backward_runs},
         {item.op for item in sent},
         {item.op for item in recording.graph_breaks},
@@ -74,12 +76,13 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         {failure.op for failure in failures},
     )
     yield "values", _ids_in(
-        {slot.value for op in ops for slot in op.inputs},
-        {value for op in ops for value in (*op.outputs, *op.writes)},
-        {slot.value for scope in scopes for slot in (*scope.inputs, *scope.outputs)},
-        {slot.value for module in modules for slot in module.stored},
+        _values(ops, "inputs"),
+        _values(scopes, "inputs", "outputs"),
+        _values(modules, "parameters", "buffers"),
+        chain.from_iterable(map(attrgetter("outputs"), ops)),
+        chain.from_iterable(map(attrgetter("writes"), ops)),
         {slot.value for slot in (*recording.inputs, *recording.outputs)},
-        {grad.variable for grad in grads},
+        map(attrgetter("variable"), grads),
         {shard.value for shard in recording.shards},
         {value for part in recording.parameter_parts for value in part},
         {item.value for item in recording.grad_switches},
@@ -89,17 +92,23 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
     yield "grad_nodes", _ids_in(
         {value.grad.grad for value in values if value.grad is not None},
         {edge.grad for grad in grads for edge in grad.next if edge is not None},
-        {grad.made_by for grad in grads},
+        map(attrgetter("made_by"), grads),
         {ran.grad for ran in recording.grad_runs},
         {item.grad for item in sent},
         {failure.grad for failure in failures},
     )
 
 
-def _ids_in(*found: Set[str | None]) -> set[str]:
+def _ids_in(*found: Iterable[str | None]) -> set[str]:
     ids: set[Any] = set().union(*found)
     ids.discard(None)
     return ids
+
+
+def _values(rows: Iterable[Any], *names: str) -> Iterator[str]:
+    """The values in the slots of *rows*: in their attributes with these *names*."""
+    slots = chain.from_iterable(map(attrgetter(name), rows) for name in names)
+    return map(attrgetter("value"), chain.from_iterable(slots))
 
 
 def _ids(recording: RecordedRun) -> Iterator[str]:

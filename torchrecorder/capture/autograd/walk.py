@@ -196,6 +196,9 @@ class AutogradWalk:
             return self.passed[number]
         if known is None and self.since <= number < LEAF:
             known = self._claim_usual(number, node, producer)
+            if known is None:
+                self._claim(node, producer, self.tape.scope)
+                known = self.known[self.key(node)]
         if known is None:
             return self.edge(node, tensor.output_nr, producer)
         return new_tuple(GradEdge, (known, tensor.output_nr))
@@ -246,9 +249,10 @@ class AutogradWalk:
     def _gather(self, node: Any) -> list[tuple[int, Any, _Parents]]:
         """*node* and the unknown nodes behind it, each after its next nodes."""
         found: dict[int, tuple[int, Any, _Parents]] = {}
-        stack = [node]
+        stack: list[tuple[Any, int]] = [(node, LEAF)]  # with the number of the node before it
+        ascending = True
         while stack:
-            node = stack.pop()
+            node, before = stack.pop()
             number = self.key(node)
             if number == LEAF:
                 if self._is_leaf(node):
@@ -260,11 +264,15 @@ class AutogradWalk:
             elif number in self.known and self.find_foreign == self.foreign_nodes.find_foreign:
                 self.find_foreign(node)
                 number = self.key(node)
-            if number in self.known or number in self.passed or number in found:
+            if number in self.known or number in self.passed:
                 continue
-            parents = node.next_functions
-            found[number] = (number, node, parents)
-            stack.extend([parent for parent, _ in parents if parent is not None])
+            ascending = ascending and number < before
+            if number not in found:
+                parents = node.next_functions
+                found[number] = (number, node, parents)
+                stack.extend([(parent, number) for parent, _ in parents if parent is not None])
+        if ascending:
+            return [found[number] for number in sorted(found)]
         return _parents_first(found, self.key)
 
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
