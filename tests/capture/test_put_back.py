@@ -128,7 +128,12 @@ def test_an_attribute_that_is_no_leaf_after_the_run():
     assert not model.plain.is_leaf
 
 
-def test_generators_of_modules_are_put_back():
+class OwnGenerator(torch.Generator):
+    """A generator of a user."""
+
+
+@pytest.mark.parametrize("cls", [torch.Generator, OwnGenerator])
+def test_generators_of_modules_are_put_back(cls):
     """Those that a module has as attributes; also if the model raises."""
 
     def forward(self, x):
@@ -138,7 +143,8 @@ def test_generators_of_modules_are_put_back():
         return x * drawn
 
     model = nn.Sequential(net(forward))
-    generator = model[0].generator = torch.Generator().manual_seed(3)
+    generator = model[0].generator = cls()
+    generator.manual_seed(3)
     before = generator.get_state()
     torchrecorder.record(model, torch.ones(2))
     with pytest.raises(ValueError):

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
@@ -85,11 +85,11 @@ def _keep_attributes(stack: contextlib.ExitStack, modules: list[Module]) -> None
     parts = [part.values() for module in modules for _, part in tensor_dicts_of(module)]
     held: list[Any] = list(itertools.chain.from_iterable(parts))
     classes = [*map(type, held)]
-    wanted = {cls for cls in set(classes) if issubclass(cls, (Tensor, torch.Generator))}
+    wanted = {cls for cls in set(classes) if issubclass(cls, (Tensor, Generator))}
     found: list[tuple[Tensor, Tensor | None]] = []
     for item in itertools.compress(held, map(wanted.__contains__, classes)):
-        if type(item) is torch.Generator:
-            stack.callback(item.set_state, item.get_state())
+        if issubclass(type(item), Generator):
+            stack.callback(Generator.set_state, item, Generator.get_state(item))
         elif item.is_leaf:
             found.append((item, item.grad))
     stack.callback(_put_back_gradients, found)
