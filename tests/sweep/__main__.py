@@ -39,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = {*options.libraries}.difference(LIBRARIES)
     if unknown:
         parser.error(f"no such library: {', '.join(unknown)}; there are {', '.join(LIBRARIES)}")
+    torch.set_num_threads(1)  # several add the gradients of ``x[index]`` in any order
     right, wrong, left = 0, 0, 0
     for library in options.libraries or LIBRARIES:
         for name, make in LIBRARIES[library]():
