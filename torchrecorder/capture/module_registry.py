@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 from torch.nn import Module, Parameter
-from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, is_wrapped
+from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.live_modules import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.module_tree import (
     ClassFacts, NamedModule, TensorsByName, class_facts, is_uninitialized, is_uninitialized_tensor,
@@ -130,8 +129,8 @@ class ModuleRegistry:
     def written(self, module: Module) -> RegisteredModule | None:
         """The entry of *module* if its event is written, after names for tensors that it got since
         then; else None."""
-        entry = self.entries.get(id(module))
-        if entry is None or not entry.written or entry.ref() is not module:
+        entry = self._known(module)
+        if entry is None or not entry.written:
             return None
         if module._parameters:
             self._name_new_tensors(entry, module._parameters)
@@ -287,9 +286,7 @@ class ModuleRegistry:
         values, slots = self.values, []
         entries, running = values.entries, self._running
         for name, tensor in held.items():
-            if tensor is None or type(tensor) not in PLAIN_TENSOR_TYPES and (
-                not isinstance(tensor, Tensor) or is_lazy(tensor)
-            ):
+            if not isinstance(tensor, Tensor) or is_uninitialized_tensor(tensor):
                 continue
             wrapped = is_wrapped(tensor)
             if wrapped and isinstance(inside := innermost(tensor), Parameter):

@@ -14,8 +14,6 @@ from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
 from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.events import Role, ScopeKind
 
-_INITIALIZED = PLAIN_TENSOR_TYPES | {type(None)}
-
 TensorsByName = Mapping[str, "Tensor | None"]
 """The parameters or buffers of a module, without its children."""
 
@@ -107,7 +105,7 @@ def weights_of(module: Module) -> list[tuple[str, Tensor]]:
 def is_uninitialized(module: Module) -> bool:
     """Whether *module* is a lazy module with uninitialized parameters or buffers."""
     held = (*module._parameters.values(), *module._buffers.values())
-    return not _INITIALIZED.issuperset(map(type, held)) and any(map(is_uninitialized_tensor, held))
+    return any(map(is_uninitialized_tensor, held))
 
 
 def is_uninitialized_tensor(tensor: Any) -> bool:

@@ -196,9 +196,6 @@ class AutogradWalk:
             return self.passed[number]
         if known is None and self.since <= number < LEAF:
             known = self._claim_usual(number, node, producer)
-            if known is None:
-                self._claim(node, producer, self.tape.scope)
-                known = self.known[self.key(node)]
         if known is None:
             return self.edge(node, tensor.output_nr, producer)
         return new_tuple(GradEdge, (known, tensor.output_nr))

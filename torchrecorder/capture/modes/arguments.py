@@ -35,7 +35,6 @@ def sort_arguments(
     names = facts.names_of(args, kwargs)
     if facts.name == "deepcopy":
         args = args[:1]  # the argument was copied before: do not read it
-    usual = True
     for name, entry in (*named_arguments(args, names), *kwargs.items()):
         cls = type(entry)
         if cls in PLAIN_TENSOR_TYPES:
@@ -43,14 +42,11 @@ def sort_arguments(
         elif cls in _NUMBERS:
             if entry is not None:
                 plain.append((name, _repr(entry)))
-        elif issubclass(cls, Tensor):
+        elif is_tensor(entry):
             tensors.append((name, entry))
-            usual = False
         else:
             _sort(name, entry, tensors, plain)
-            usual = False
-    if not usual:
-        tensors += trained_inside(tensors)
+    tensors += trained_inside(tensors)
     if facts.higher_order:
         given = {id(tensor) for _, tensor in tensors}
         tensors += [item for item in closed_over(args) if id(item[1]) not in given]
