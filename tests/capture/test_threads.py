@@ -16,6 +16,7 @@ from tests.notation import flow
 from tests.reach import disagreements
 from tests.structure import structure
 from tests.zoo.case import Run, leaf, net, parameter
+from torchrecorder.capture.internals.access import next_node_number
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.testing.inert import assert_inert
 
@@ -323,6 +324,23 @@ def test_task_of_a_script_takes_every_number(ahead):
         pass
     run = Run(model, (leaf(3),))
     assert disagreements(torchrecorder.record(run.model, run.args), run) == []
+
+
+def in_two_threads(pool):
+    return lambda x: x.cos() + pool.submit(torch.sinh, x).result()
+
+
+@pytest.mark.parametrize("equal", (1, 2))
+def test_operator_creates_nodes_in_two_threads(equal):
+    """A node of the other thread has the number of the cosine, or of the sum."""
+    scoped = torch.library._scoped_library("two_threads", "DEF")
+    with scoped as library, ThreadPoolExecutor(1) as pool:
+        library.define("both(Tensor x) -> Tensor")
+        library.impl("both", in_two_threads(pool), "CompositeImplicitAutograd")
+        while pool.submit(next_node_number).result() < next_node_number() + equal:
+            pool.submit(leaf(3).sin).result()
+        run = Run(net(lambda self, x: torch.ops.two_threads.both(x * 2)), (leaf(3),))
+        assert disagreements(torchrecorder.record(run.model, run.args), run) == []
 
 
 def test_what_a_thread_ran_is_reported():

@@ -32,6 +32,10 @@ _Parents = tuple[tuple[Any, int], ...]
 """The ``next_functions`` of a node: nodes or None, with an input index."""
 
 
+_FEW = 4
+"""This number of autograd nodes is written without `AutogradWalk._gather`."""
+
+
 class AutogradWalk:
     """The known autograd nodes, with their owners, and the values whose ``grad_fn`` they are."""
 
@@ -195,22 +199,31 @@ class AutogradWalk:
         if known is None and number in self.passed:
             return self.passed[number]
         if known is None and self.since <= number < LEAF:
-            known = self._claim_usual(number, node, producer)
+            made: dict[int, Any] | None = {} if self.key is number_of else None  # of one thread
+            known = self._claim_usual(number, node, producer, made)
         if known is None:
             return self.edge(node, tensor.output_nr, producer)
         return new_tuple(GradEdge, (known, tensor.output_nr))
 
-    def _claim_usual(self, number: int, node: Any, owner: OpId) -> GradId | None:
-        """Write a node whose next nodes are all known, as those of most ops; otherwise None."""
-        following = self.following(node.next_functions)
+    def _claim_usual(
+        self, number: int, node: Any, owner: OpId, made: dict[int, Any] | None
+    ) -> GradId | None:
+        """Write a node, after the few unknown ones of the same *owner* behind it; None if there are
+        many or others. *made*: those that were reached so far, by number; nodes are added to it."""
+        if made is not None:
+            made[number] = node
+        following = self.following(node.next_functions, owner, made)
         if following is None:
             return None
         grad = self.known[number] = self.tape.next_grad()
         self._write(grad, node, owner, self.tape.scope, following)
         return grad
 
-    def following(self, parents: _Parents) -> tuple[GradEdge | None, ...] | None:
-        """The recorded edges of *parents* (``next_functions``); None if a node is unknown."""
+    def following(
+        self, parents: _Parents, owner: OpId | None = None, made: dict[int, Any] | None = None
+    ) -> tuple[GradEdge | None, ...] | None:
+        """The recorded edges of *parents* (``next_functions``); None if a node is unknown, also to
+        `_claim_usual` with *made*."""
         following: list[GradEdge | None] = []
         for parent, index in parents:
             if parent is None:
@@ -218,14 +231,22 @@ class AutogradWalk:
                 continue
             number = self.key(parent)
             known = self.known.get(number)
+            if made and made.get(number, parent) is not parent:
+                self._add_foreign(parent)
+                return None
             if known is not None:
                 following.append(new_tuple(GradEdge, (known, index)))
             elif number == LEAF and self._is_leaf(parent):
                 following.append(new_tuple(GradEdge, (self._leaf(parent), index)))
             elif number in self.passed:
                 following.append(self.passed[number])
-            else:
+            elif made is None or len(made) == _FEW or owner is None or number < self.since:
                 return None
+            else:
+                known = self._claim_usual(number, parent, owner, made)
+                if known is None:
+                    return None
+                following.append(new_tuple(GradEdge, (known, index)))
         return tuple(following)
 
     def edge(
@@ -256,8 +277,7 @@ class AutogradWalk:
                     continue
                 number = self.key(node)  # now of a foreign node
             if number in found and found[number][1] is not node:  # equal numbers of two threads
-                self.expect_foreign_nodes()
-                number = self.foreign_nodes.add_foreign(node)
+                number = self._add_foreign(node)
             elif number in self.known and self.find_foreign == self.foreign_nodes.find_foreign:
                 self.find_foreign(node)
                 number = self.key(node)
@@ -271,6 +291,11 @@ class AutogradWalk:
         if ascending:
             return [found[number] for number in sorted(found)]
         return _parents_first(found, self.key)
+
+    def _add_foreign(self, node: Any) -> int:
+        """Add *node*, which has the number of another: it is of another thread. Returns its key."""
+        self.expect_foreign_nodes()
+        return self.foreign_nodes.add_foreign(node)
 
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
         """Write *node* and the unknown nodes behind it, with their owners: ops, or hidden ops."""
