@@ -139,6 +139,27 @@ def test_arguments_have_the_names_of_the_operator():
     assert ("scale", "0.25") in found.arguments
 
 
+def attend(x):
+    return flex_attention(x, x, x) * 2
+
+
+class Attend(torch.nn.Module):
+    """Attention in a function."""
+
+    def forward(self, x):
+        return attend(x)
+
+
+def test_compiled_operator_belongs_to_the_line_that_calls_it():
+    """Not to the code that PyTorch generates, in the first call otherwise than in the next."""
+    torch.compiler.reset()
+    recording = tr.record(torch.nn.Sequential(Attend(), Attend()), torch.ones(1, 1, 16, 16))
+    operators = [op for op in recording.ops.values() if op.name == "flex_attention"]
+    calls = recording.function_calls.values()
+    assert [call.name for op in operators for call in calls if op.id in call.ops] == 2 * ["attend"]
+    assert [op.source.function for op in operators] == 2 * ["attend"]
+
+
 def test_each_training_step_has_the_same_operations():
     """What PyTorch traces in the backward pass is not recorded; gradients are results of the pass.
     """

@@ -49,7 +49,9 @@ _ENTRY_POINT = "-"
 ends there, because the frames outside are not the user's."""
 
 _MODULE = ScopeKind.MODULE
-_IN_CALL, _LIBRARY, _INTERNAL, _COMPILED, _OF_MODULE, _CASTS = (object() for _ in range(6))
+_IN_CALL, _LIBRARY, _INTERNAL, _COMPILED, _OF_MODULE, _CASTS, _GENERATED = (
+    object() for _ in range(7)
+)
 _INIT = "__init__"
 _OPERATORS = os.path.join(_TORCH, "_higher_order_ops", "")
 _DISTRIBUTED = os.path.join(_TORCH, "distributed", "")
@@ -196,6 +198,8 @@ class Sources:
                 break
             elif place is _CASTS:
                 casts = True
+            elif place is _GENERATED:  # the frames inside run code of the compiler
+                line, regions, frames = None, [], []
             elif place is ScopeKind.SHARDING and (casts or _ends_with_function(regions)):
                 pass  # inputs and outputs of a module are no weights
             elif type(place) is ScopeKind:
@@ -246,11 +250,9 @@ class Sources:
 
     def _called_in(self, frame: FrameType) -> Module | None:
         """The module whose ``forward``, or ``__call__`` without hooks, runs in *frame*, or None."""
-        module, caller = first_local(frame), frame.f_back
+        module = first_local(frame)
         if not isinstance(module, Module):
             return None
-        if caller is not None and caller.f_code.co_filename == _OPERATOR_FILE:
-            return None  # the graph module of a higher-order operator
         calls_hooks = frame.f_code.co_name == "__call__" and runs_hooks(type(module))
         return None if calls_hooks else module
 
@@ -265,7 +267,7 @@ class Sources:
             place = self._places.get(id(outer.f_code)) or self._classify(outer.f_code)
             if place is _OF_MODULE:
                 place = self._of_module(outer)
-            if place not in (_MODULE, _IN_CALL, _LIBRARY) and type(place) is not str:
+            if place not in (_MODULE, _IN_CALL, _LIBRARY, _GENERATED) and type(place) is not str:
                 return True
         return False
 
@@ -317,6 +319,8 @@ class Sources:
             place = _INTERNAL
         if code.co_filename.startswith(_SHARDING):
             place = _SHARDING_PLACES.get(code.co_name, place)
+        if code.co_filename == _OPERATOR_FILE:
+            place = _GENERATED
         if code.co_name in _FORWARDS:
             self._forwards.add(id(code))
         self._places[id(code)] = place

@@ -146,6 +146,7 @@ def _counting() -> list[TorchDispatchMode]:
 
 def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
     """A backend of the compiler that runs *graph* eagerly, and records it."""
+    _ = graph.code  # generated now; otherwise the first ``forward`` would call *graph* as a module
 
     def run(*args: Any) -> Any:
         with contextlib.ExitStack() as stack:
