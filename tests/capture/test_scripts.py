@@ -87,7 +87,7 @@ def test_one_box_owns_all_grad_nodes():
     model = script(Forks())
     recording = record(model, torch.ones(2, 3, requires_grad=True))
     (op,) = recording.ops.values()
-    assert op.name == "RecursiveScriptModule"
+    assert op.name == "Forks"
     made = [each for each in recording.grad_nodes.values() if each.name != "AccumulateGrad"]
     assert len(made) >= 3
     assert {each.owner for each in made} == {op.id}

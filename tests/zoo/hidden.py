@@ -30,7 +30,7 @@ class Small(nn.Module):
     """
     _orig_mod:
         fc:
-            linear = linear(0, _orig_mod.fc.weight, _orig_mod.fc.bias)
+            linear = linear(x, _orig_mod.fc.weight, _orig_mod.fc.bias)
             return linear
         tanh = tanh(linear)
         mul = mul(tanh)

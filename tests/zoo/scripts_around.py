@@ -72,9 +72,9 @@ class Forks(nn.Module):
     """
     mul = mul(x)
     scripted child:
-        RecursiveScriptModule = RecursiveScriptModule?(mul)
-        return RecursiveScriptModule
-    add = add(RecursiveScriptModule)
+        Forks = Forks?(mul)
+        return Forks
+    add = add(Forks)
     return add
     """,
     replays=False,
@@ -98,9 +98,9 @@ class Marked(Tensor):
     """
     alias = alias(x)
     scripted child:
-        RecursiveScriptModule = RecursiveScriptModule?(alias, child.fc.weight, child.fc.bias)
-        return RecursiveScriptModule
-    mul = mul(RecursiveScriptModule)
+        Small = Small?(alias, child.fc.weight, child.fc.bias)
+        return Small
+    mul = mul(Small)
     return mul
     """,
     replays=False,

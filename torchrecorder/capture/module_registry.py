@@ -13,7 +13,7 @@ from torch.nn import Module, Parameter
 from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.live_modules import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.module_tree import (
-    ClassFacts, NamedModule, TensorsByName, class_facts, is_uninitialized, is_uninitialized_tensor,
+    ClassFacts, NamedModule, TensorsByName, facts_of, is_uninitialized, is_uninitialized_tensor,
     named_modules, parameters_and_buffers,
 )
 from torchrecorder.capture.state.restore import random_state_kept
@@ -119,7 +119,9 @@ class ModuleRegistry:
         cls = type(module)
         facts = self._classes.get(cls)
         if facts is None:
-            facts = self._classes[cls] = class_facts(cls)
+            facts = facts_of(module)
+            if facts.kind is ScopeKind.MODULE:
+                self._classes[cls] = facts
         number = self.tape.next_module()
         entry = RegisteredModule(in_model, weakref.ref(module), number, facts)
         self.entries[id(module)] = entry

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, compiled_from
 from torchrecorder.capture.modes.python_functions import positional_parameters
 from torchrecorder.events import Role, ScopeKind
 
@@ -39,8 +39,22 @@ class ClassFacts(NamedTuple):
     arguments: tuple[str, ...]  # positional parameters of ``forward``
 
 
-def class_facts(cls: type[Module]) -> ClassFacts:
-    """The facts about a class of modules."""
+def facts_of(module: Module) -> ClassFacts:
+    """The facts about the class of *module*.
+
+    A compiled module has the name and arguments of the module inside, and a scripted one the name
+    of the class that it was made from.
+    """
+    facts, inside = _class_facts(type(module)), compiled_from(module)
+    if facts.kind is ScopeKind.COMPILED and inside is not module:
+        own = facts_of(inside)
+        return facts._replace(name=own.name, arguments=own.arguments)
+    if isinstance(module, torch.jit.ScriptModule):
+        return facts._replace(name=str(module.original_name))
+    return facts
+
+
+def _class_facts(cls: type[Module]) -> ClassFacts:
     kind = ScopeKind.MODULE
     if issubclass(cls, torch.jit.ScriptModule):
         kind = ScopeKind.SCRIPTED

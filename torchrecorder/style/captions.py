@@ -23,7 +23,7 @@ from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.style.hyperparameters import SHOWN_BY_SHAPE, arguments, hyperparameters
 from torchrecorder.style.merge_captions import first_to_last, times, together
-from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
+from torchrecorder.style.region_captions import MARKED, REGIONS, RegionCaptions, region_title
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.weights import Weights
@@ -183,6 +183,7 @@ class Captions:
             name = labels.shorten(labels.names(drawn.names) or scope.name) + "()" * function
             name = cls if name == scope.cls else name
             title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
+            title += f" ({scope.kind.value})" * (scope.kind in MARKED)
         return title or cls
 
     def _details(self, scope: Scope, box: Box) -> Iterator[str]:

@@ -14,7 +14,7 @@ NEVER = frozenset(
     eps momentum ceil_mode inplace count_include_pad batch_first padding_idx dtype device
     training return_indices max_norm norm_type scale_grad_by_freq sparse requires_grad
     non_blocking layout pin_memory memory_format cudnn_enable use_input_stats
-    normalized_shape need_weights average_attn_weights train
+    normalized_shape need_weights average_attn_weights train original_name
     """.split()
 )
 """Arguments that are not shown."""

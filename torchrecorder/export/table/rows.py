@@ -176,8 +176,10 @@ class _TableRows:
             return region_title(scope)
         if scope.kind is ScopeKind.FUNCTION:
             return f"{scope.name}()"
-        cls = scope.cls if scope.kind is ScopeKind.MODULE else scope.kind.value
-        return f"{scope.name} ({cls})" if cls != scope.name else scope.name
+        cls = scope.cls if scope.module is not None else ""
+        kind = "" if scope.kind is ScopeKind.MODULE else scope.kind.value
+        texts = [text for text in (cls, kind) if text not in ("", scope.name)]
+        return f"{scope.name} ({', '.join(texts)})" if texts else scope.name
 
     def _notes(self, scope: Scope) -> Iterator[str]:
         if scope.failed:
