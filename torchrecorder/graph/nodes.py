@@ -39,8 +39,8 @@ class Module(Row, frozen=True, gc=False):
             submodule that ``forward`` creates has the path under which it is first called, with a
             number if another module had this path before: ``"proj_1"``. Empty for a module without
             submodules that is in none of these.
-        cls: Class name, ``"Conv2d"``; of a compiled or scripted module, that of the module from which
-            it was made.
+        cls: Class name, ``"Conv2d"``; for a compiled or scripted module, that of the module from
+            which it was made.
         qualname: Class name with its module, ``"torch.nn.modules.conv.Conv2d"``.
         detail: The result of ``extra_repr()``, on one line; for ``nn.MultiheadAttention``, which
             has none, ``embed_dim`` and ``num_heads``.
