@@ -39,13 +39,13 @@ def test_clusters_inside_each_other_differ_at_any_depth(theme: Theme) -> None:
     assert all(one != other for one, other in zip(fills, fills[1:]))
 
 
-def composed(cls: str) -> str:
-    """The color of a closed module of this class that has another one inside."""
+def composed(cls: str, part: str = "inner") -> str:
+    """The color of a closed module of this class that has another one, *part*, inside."""
     run = Builder("Net")
     with run.scope("Net"):
         h = run.input()
         with run.scope("block", cls):
-            h = linear(run, "inner", h)
+            h = linear(run, part, h)
             run.op("add", h, h)
     figure = draw(make_view(run.recording(), ViewOptions(depth=1)))
     return next(shape.look.fill for shape in figure.shapes if shape.name == "block")
@@ -56,6 +56,12 @@ def test_composed_modules_have_no_color_unless_they_are_attention() -> None:
     plain = composed("Block")
     assert composed("MyLinear") == composed("BatchNorm") == plain
     assert composed("SelfAttention") != plain
+
+
+def test_module_with_parametrized_weights_has_the_color_of_its_class() -> None:
+    """What computes a weight is no part of the network."""
+    cls = "ParametrizedLinear"
+    assert composed(cls, "parametrizations.weight") != composed(cls)
 
 
 def colored(cls: str, region: bool = False, weights: bool = False) -> bool:

@@ -69,18 +69,19 @@ def failed(node: str, view: View) -> bool:
 
 
 def family_of(box: Box, view: View) -> str:
-    """The family of an op, or of a module without submodules."""
+    """The family of an op, or of a module without submodules of its own."""
     if box.kind is BoxKind.OP:
         op = view.recording.ops.get(OpId(box.id))
         return op_family(op.name) if op else ""
     if box.kind is BoxKind.MODULE:
         recording, scope = view.recording, view.recording.scopes[ScopeId(box.id)]
         family, inside = class_family(scope.cls), list(_inside(recording, scope))
+        own = [item for item in inside if not _computes_weight(item)]
         module = recording.module_of(scope)
-        bare = module is not None and not module.parameters
-        if family == "weights" and len(inside) > 1 and bare:
+        bare = module is not None and not module.parameters and len(own) == len(inside)
+        if family == "weights" and len(own) > 1 and bare:
             return ""  # a rotary embedding has no table of weights
-        composed = any(isinstance(item, Scope) for item in inside)
+        composed = any(isinstance(item, Scope) for item in own)
         return family if not composed or family == "attention" else ""
     return ""
 
@@ -92,6 +93,11 @@ def _inside(recording: RecordedRun, scope: Scope) -> Iterator[Scope | Op]:
             yield from _inside(recording, item)
         elif not (item.registers_hooks if isinstance(item, Scope) else is_identity(item)):
             yield item
+
+
+def _computes_weight(item: Scope | Op) -> bool:
+    """Whether it computes a weight of the module around it; see ``torch.nn.utils.parametrize``."""
+    return isinstance(item, Scope) and item.name.startswith("parametrizations.")
 
 
 def _all(holds: Callable[[object], object], listed: object) -> bool:
