@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Literal
 
 from torchrecorder.annotations.parameter_owners import (
-    before_writes, optimizer_steps, updated_parameters, writers,
+    before_writes, optimizer_steps, updated_parameters, writers, written_parameters,
 )
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.checks import plural
@@ -149,11 +149,20 @@ class _UpdateSearch:
 
     def _overwritten(self, later: list[Op]) -> MissingUpdate | None:
         """The reason if other numbers were written to it after its update."""
-        ops = [op for op in later if op.name in _OVERWRITING]
+        ops = [op for op in later if op.name in _OVERWRITING and self._is_whole(op)]
         if not ops:
             return None
         words = op_in_words(self.recording, ops[0].id)
         return self._because("overwritten", f"{words} wrote other numbers to it", *ops)
+
+    def _is_whole(self, op: Op) -> bool:
+        """Whether *op* wrote to all of it, not only to a view of a part, such as a row."""
+        first, values = written_parameters(self.recording), self.recording.values
+        written = {value: first.get(value) == self.value.id for value in op.writes}
+        memory = {values[value].storage for value, is_own in written.items() if is_own}
+        # the tensor that was given to the op comes before others in its memory
+        given = next(values[value] for value in written if values[value].storage in memory)
+        return given.bytes >= self.value.bytes
 
 
 def _in_words(step: Scope) -> str:
