@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 import torchrecorder
 from tests.views.test_training_steps import names
+from torchrecorder.style.draw import draw
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def test_backward_at_the_end_of_a_model_is_no_box() -> None:
@@ -29,3 +33,39 @@ def test_backward_that_a_function_calls_is_a_box() -> None:
 
     found = names(torchrecorder.record(step, torch.ones(2, 4)))
     assert found[-3:] == ["sum", "backward", "out:0"]
+
+
+class Leaky(torch.nn.Module):
+    """A cell that keeps its state, as those of spiking networks do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state: torch.Tensor | None = None
+        self.decay = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = torch.zeros_like(x) if self.state is None else self.state
+        self.state = self.decay * state + x
+        return self.state.tanh()
+
+
+class Summed(torch.nn.Module):
+    """The sum of what a cell gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.cell = torch.nn.Linear(4, 4), Leaky()
+
+    def forward(self, x: torch.Tensor) -> Any:
+        total: Any = 0
+        for _ in range(4):
+            total = total + self.cell(self.layer(x))
+        return total
+
+
+def test_rounds_of_a_backward_pass_whose_first_box_is_a_grad_node() -> None:
+    """That of an addition; the last is the cell, whose state has a gradient, too."""
+    recording = torchrecorder.record(Summed(), torch.ones(2, 4), backward=True)
+    figure = draw(make_view(recording, ViewOptions(view="backward", depth=1)))
+    (frame,) = [group for group in figure.groups if group.loop is not None]
+    assert "carried over: 2×4" in [text.text for text in frame.label]
