@@ -8,8 +8,10 @@ import torch
 
 import torchrecorder
 from tests.views.test_training_steps import names
+from torchrecorder.events import ValueId
 from torchrecorder.style.draw import draw
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
 
 
 def test_backward_at_the_end_of_a_model_is_no_box() -> None:
@@ -69,3 +71,13 @@ def test_rounds_of_a_backward_pass_whose_first_box_is_a_grad_node() -> None:
     figure = draw(make_view(recording, ViewOptions(view="backward", depth=1)))
     (frame,) = [group for group in figure.groups if group.loop is not None]
     assert "carried over: 2×4" in [text.text for text in frame.label]
+
+
+def test_a_part_of_a_backward_pass_has_its_own_weights() -> None:
+    """Those of other modules are not in it, nor is what ran before."""
+    layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3)))
+    recording = torchrecorder.record(layers, torch.ones(2, 4), backward=True)
+    view = make_view(recording, ViewOptions(view="backward", focus="1"))
+    drawn = [box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]
+    names = [recording.values[ValueId(box.id)].names for box in drawn]
+    assert sorted(names) == [("1.bias",), ("1.weight",)]
