@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 import torchrecorder
@@ -81,3 +82,13 @@ def test_a_part_of_a_backward_pass_has_its_own_weights() -> None:
     drawn = [box for box in view.boxes.values() if box.kind is BoxKind.PARAMETER]
     names = [recording.values[ValueId(box.id)].names for box in drawn]
     assert sorted(names) == [("1.bias",), ("1.weight",)]
+
+
+def test_a_part_without_gradients() -> None:
+    """It is the part that has none, and not the run."""
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    layers[0].requires_grad_(False)
+    recording = torchrecorder.record(layers, torch.ones(2, 4), backward=True)
+    assert make_view(recording, ViewOptions(view="backward", focus="1")).boxes
+    with pytest.raises(torchrecorder.InvalidArgument, match="the chosen part of the run has none"):
+        make_view(recording, ViewOptions(view="backward", focus="0"))
