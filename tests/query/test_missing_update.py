@@ -74,6 +74,19 @@ def overwritten(net: Net, optimizer: torch.optim.Optimizer) -> None:
         net.body.weight.copy_(torch.ones(4, 4))
 
 
+def pulled_back(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    slow = net.body.weight.detach().clone()
+    usual(net, optimizer)
+    slow.lerp_(net.body.weight.data, 0.5)
+    net.body.weight.data.copy_(slow)
+
+
+def swapped(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    before = net.body.weight.detach().clone()
+    usual(net, optimizer)
+    net.body.weight.data.copy_(before)
+
+
 def row_zeroed(net: Net, optimizer: torch.optim.Optimizer) -> torch.Tensor:
     usual(net, optimizer)
     net.body.weight.data[0].zero_()
@@ -110,6 +123,8 @@ def closure(net: Net, optimizer: torch.optim.Optimizer) -> None:
         (by_hand, ("head",), None),
         (clamped, ("body", "head"), None),
         (row_zeroed, ("body", "head"), None),
+        (pulled_back, ("body", "head"), None),
+        (swapped, ("body", "head"), "overwritten"),
         (zeroed, ("body", "head"), "zeroed"),
         (cleared, ("body", "head"), "nothing updated"),
         (early, ("body", "head"), "too early"),
