@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ from tests.page.test_data import Page, data_of
 from torchrecorder import Recorder
 from torchrecorder.annotations.limits import exceeded
 from torchrecorder.capture.record import record
+from torchrecorder.drawing import figure
 from torchrecorder.select.focus import Focus
 
 
@@ -30,6 +31,26 @@ def test_a_part_has_the_statistics_of_what_is_in_it(
     chosen = dict(zip(("focus", "since", "until"), part))
     for name in ("page.html", "run.graphml"):
         assert recording.render(tmp_path / name, **chosen).stat().st_size > 0
+
+
+class Root(nn.Module):
+    """Its result is finite, and its gradient is not."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x * 0).sqrt()
+
+
+@pytest.mark.parametrize("part, marks", [("0", 1), ("1", 1), ("2", 0)])
+@pytest.mark.parametrize("view", ["forward", "backward"])
+def test_a_part_of_a_run_with_gradients_that_are_not_finite(
+    part: str, marks: int, view: Literal["forward", "backward"]
+) -> None:
+    """The first in it is marked; the call of the backward pass is not in it."""
+    layers = nn.Sequential(nn.Linear(4, 4), Root(), nn.Linear(4, 4))
+    recording = record(layers, torch.rand(2, 4), backward=True, stats=True)
+    found = figure(recording, focus=part, view=view, depth=9)
+    texts = [text.text for shape in found.shapes for text in shape.label]
+    assert len([text for text in texts if text.startswith("first ")]) == marks
 
 
 def block() -> nn.Sequential:

@@ -217,6 +217,14 @@ def test_weights_without_a_shape_count_when_they_have_one():
     assert count == sum(each.numel() for each in model.parameters())
 
 
+def test_buffers_that_a_call_writes_before_it_has_its_weights():
+    """They belong to the module as they were before, like its other buffers."""
+    recording = torchrecorder.record(nn.LazyBatchNorm1d(), torch.rand(4, 3), restore=False)
+    (module,) = recording.modules.values()
+    assert module.stored[-1].name == "num_batches_tracked"
+    assert all(recording.values[slot.value].role in STORED for slot in module.stored)
+
+
 def test_making_a_model_is_one_region():
     """Also that of the modules in it; what is no module has none."""
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.package import PackageExporter, PackageImporter
 
 import torchrecorder
+from torchrecorder.graph.codec import encode
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -81,3 +86,32 @@ def test_tables_and_figures_have_these_names() -> None:
     figure = torchrecorder.figure(recording, depth=4, fold=False)
     titles = [line.text for shape in figure.shapes for line in shape.label]
     assert titles.count("query.up.default: Linear") == 2
+
+
+def exported_to(path: Path) -> Path:
+    """A package with a network that is in no module of this process."""
+    with PackageExporter(path) as exporter:
+        exporter.save_source_string("net", (
+            "import torch\n"
+            "class Net(torch.nn.Linear):\n"
+            "    def forward(self, x):\n"
+            "        return x.sin()\n"
+        ))
+        exporter.extern("torch.**")
+    return path
+
+
+def test_code_that_is_in_no_file_has_equal_names_in_equal_runs(tmp_path: Path) -> None:
+    """PyTorch numbers the code of graphs of ``torch.fx``, and the packages that are opened."""
+    packed = exported_to(tmp_path / "net.pt")
+
+    def recorded() -> str:
+        graph = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+        opened = PackageImporter(packed).import_module("net").Net(4, 4)
+        recording = torchrecorder.record(nn.Sequential(graph, opened), torch.ones(1, 4))
+        assert recording["1"].qualname == "net.Net"
+        files = {op.source.file for op in recording.ops.values() if op.source is not None}
+        assert files == {"<eval_with_key>", "net.py"}
+        return json.dumps(encode(recording, times=False))
+
+    assert recorded() == recorded()

@@ -15,6 +15,7 @@ from tests.notation import flow
 from tests.reach import disagreements
 from tests.structure import structure
 from tests.zoo.case import Run, net
+from torchrecorder.events import Role
 from torchrecorder.testing.inert import assert_inert
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
@@ -289,3 +290,51 @@ def test_trained_tensors_inside_a_weight(scaled):
     assert len(trained) == 2
     assert all(nx.has_path(recording.graph, value, backward) for value in trained)
     assert recording.why_no_gradient("first") is None
+
+
+class Scaled(torch.Tensor):
+    """A tensor with a scale that does not say what it holds; it knows itself, too."""
+
+    __new__ = Quantized.__new__
+
+    def __init__(self, inner, scale):
+        self.inner, self.scale, self.whole = inner, scale, self
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = torch.utils._pytree.tree_map_only(cls, lambda one: one.inner * one.scale, args)
+        return func(*plain, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", [Quantized, Scaled])
+def test_a_wrapper_of_several_tensors(kind):
+    """A hidden operation reads all of them, whether the class names them or has them only."""
+    def make():
+        return net(lambda self, x: kind(x.sin(), x.cos()).exp()), (torch.ones(3),), {}
+
+    model, args, _ = make()
+    name = kind.__name__
+    assert flow(torchrecorder.record(model, args)).splitlines() == [
+        "sin = sin(x)", "cos = cos(x)", f"{name} = {name}?(sin, cos)", f"exp = exp({name})",
+        "return exp",
+    ]
+    assert_inert(make, leaking=kind is Scaled)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_masked_tensors_reach_what_gradients_reach():
+    """They say nothing of the two tensors inside, and have no memory of their own."""
+    masked = pytest.importorskip("torch.masked")
+
+    def build():
+        def forward(self, x):
+            rows = masked.as_masked_tensor(x * self.w, torch.ones(2, 3) > 0).sum(1)
+            return rows.get_data() * 2
+
+        return Run(net(forward, w=nn.Parameter(torch.ones(3))), (torch.ones(2, 3),))
+
+    run = build()
+    recording = torchrecorder.record(run.model, run.args)
+    assert structure(recording) == [] and disagreements(recording, build()) == []
+    constants = [each for each in recording.values.values() if each.role is Role.CONSTANT]
+    assert {each.dtype for each in constants} <= {"bool"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -97,3 +98,27 @@ def test_every_call_of_a_module_has_its_difference(tmp_path: Path) -> None:
     text = comparison.render(tmp_path / "both.dot", fold=False).read_text(encoding="utf-8")
     boxes = re.findall(r"label=<1: LeakyReLU.*", text)
     assert len(boxes) == 2 and all("inplace" in box for box in boxes)
+
+
+def tempered() -> Recording:
+    """Two tensors of no module are trained, as the temperature of an agent is."""
+    scale, shift = torch.zeros(3, requires_grad=True), torch.zeros(3, requires_grad=True)
+    optimizer = torch.optim.Adam([scale, shift])
+    with Recorder() as recorder:
+        for _ in range(2):
+            optimizer.zero_grad()
+            (scale.exp() * shift).sum().backward()
+            optimizer.step()
+    return recorder.recording
+
+
+def test_weights_of_no_module_correspond() -> None:
+    """By their names, or else by their shapes; so do their gradients and states."""
+    before = tempered()
+    assert before.find("scale.exp_avg")
+    assert compare(before, tempered()).text() == "run: no difference"
+    values = {
+        one.id: one.replace(names=tuple(name.replace("scale", "heat") for name in one.names))
+        for one in before.values.values()
+    }
+    assert "rewired" not in compare(before, replace(before, values=values)).text()

@@ -74,6 +74,25 @@ def overwritten(net: Net, optimizer: torch.optim.Optimizer) -> None:
         net.body.weight.copy_(torch.ones(4, 4))
 
 
+def pulled_back(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    slow = net.body.weight.detach().clone()
+    usual(net, optimizer)
+    slow.lerp_(net.body.weight.data, 0.5)
+    net.body.weight.data.copy_(slow)
+
+
+def swapped(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    before = net.body.weight.detach().clone()
+    usual(net, optimizer)
+    net.body.weight.data.copy_(before)
+
+
+def row_zeroed(net: Net, optimizer: torch.optim.Optimizer) -> torch.Tensor:
+    usual(net, optimizer)
+    net.body.weight.data[0].zero_()
+    return net.loss()
+
+
 def clamped(net: Net, optimizer: torch.optim.Optimizer) -> None:
     usual(net, optimizer)
     with torch.no_grad():
@@ -103,6 +122,9 @@ def closure(net: Net, optimizer: torch.optim.Optimizer) -> None:
         (closure, ("head",), "left out"),
         (by_hand, ("head",), None),
         (clamped, ("body", "head"), None),
+        (row_zeroed, ("body", "head"), None),
+        (pulled_back, ("body", "head"), None),
+        (swapped, ("body", "head"), "overwritten"),
         (zeroed, ("body", "head"), "zeroed"),
         (cleared, ("body", "head"), "nothing updated"),
         (early, ("body", "head"), "too early"),
@@ -115,6 +137,22 @@ def test_each_way(step: Step, groups: tuple[str, ...], reason: str | None) -> No
     """The reason is that of the step; a parameter that was updated has none."""
     why = recorded(step, *groups).why_no_update("body.weight")
     assert (why.reason if why is not None else None) == reason
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("reads_again", [False, True])
+def test_complex_weights_are_updated_through_views(reads_again: bool, foreach: bool) -> None:
+    """Adam writes to their real and imaginary parts, `torch.view_as_real(weight)`."""
+    net = nn.Linear(2, 2, dtype=torch.complex64)
+    optimizer = torch.optim.Adam(net.parameters(), foreach=foreach)
+    with tr.Recorder(net) as recorder:
+        net(torch.ones(1, 2, dtype=torch.complex64)).abs().sum().backward()
+        optimizer.step()
+        if reads_again:
+            net(torch.ones(1, 2, dtype=torch.complex64))
+    for name, _ in net.named_parameters():
+        assert recorder.recording.why_no_update(name) is None
+    assert "not updated" not in recorder.recording.summary()
 
 
 def test_the_sentence_has_the_line() -> None:

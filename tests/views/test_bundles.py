@@ -6,6 +6,7 @@ from collections import Counter
 
 import torch
 from hypothesis import given, settings, strategies as st
+from torch.optim.swa_utils import AveragedModel
 
 import torchrecorder
 from tests.test_properties import RUNS
@@ -117,6 +118,25 @@ def test_gradients_that_are_read_after_a_loop_are_not_counted_twice() -> None:
     assert {line.label for line in draw(view).lines if "gradients" in line.label} == {
         "10 gradients"
     }
+
+
+def test_one_buffer_beside_weights_is_one() -> None:
+    """The count of an average, which each step adds to, beside its two weights."""
+    model = torch.nn.Linear(3, 3)
+    optimizer, averaged = torch.optim.SGD(model.parameters(), lr=0.1), AveragedModel(model)
+    batches = [torch.ones(2, 3) for _ in range(4)]
+    with torchrecorder.Recorder(model) as recorder:
+        before = model(batches[0])
+        for batch in batches:
+            optimizer.zero_grad()
+            model(batch).sum().backward()
+            optimizer.step()
+            averaged.update_parameters(model)
+        averaged(batches[0])  # so that it is known as a module
+    view = make_view(recorder.recording)
+    assert before.shape == (2, 3) and 3 in {each.count for each in view.clusters.values()}
+    labels = [line.label for line in draw(view).lines]
+    assert "scalar int64" in labels and not any("buffers" in label for label in labels)
 
 
 def test_updated_weights_without_a_name_are_weights() -> None:

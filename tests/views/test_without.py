@@ -66,6 +66,30 @@ def test_the_weights_of_a_hidden_call_do_not_lead_to_what_read_its_result() -> N
     assert set(view.boxes) == {box for arrow in view.arrows for box in (arrow.tail, arrow.head)}
 
 
+class Twice(nn.Module):
+    """A layer that is called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.layer(x) + self.layer(x * 2))  # type: ignore[no-any-return]
+
+
+def test_a_step_does_not_lead_to_the_weights_of_hidden_calls() -> None:
+    """Nothing else reads what it has written to them."""
+    model, x = Twice(), torch.ones(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torchrecorder.Recorder(model) as recorder:
+        model(x).sum().backward()
+        optimizer.step()
+        y = model(x)
+    view = make_view(recorder.recording, ViewOptions(depth=1, hide="layer"))
+    assert y.shape == (2, 3) and ("SGD", "head") in arrows(view)
+    assert "layer" not in {name(view, box) for box in view.boxes}
+
+
 class Pair(nn.Module):
     """Two results, of one input each."""
 

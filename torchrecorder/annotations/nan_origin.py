@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from torchrecorder.annotations import unmeasured
@@ -64,7 +65,8 @@ def _first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
 def _given_by_bad_passes(recording: RecordedRun) -> set[ValueId]:
     """The unmeasured gradients that backward passes with a NaN or infinity computed."""
     bad = {one.run for one in gradients(recording) if one.nans or one.infs}
-    passes = (recording.ops[run.op] for run in recording.backward_runs if run.run in bad)
+    calls = _calls(recording)
+    passes = (calls[number] for number in bad if number in calls)
     measured = {one.node for one in values(recording)}
     return {value for op in passes for value in op.outputs if value not in measured}
 
@@ -132,10 +134,17 @@ def _made_in_hook(recording: RecordedRun, number: int, bad_ops: Sequence[FirstBa
     )
 
 
-def _call_of(recording: RecordedRun, number: int) -> int:
-    """The index of the op that called backward pass *number*."""
-    calls = (recording.ops[run.op].index for run in recording.backward_runs if run.run == number)
-    return next(calls, -1)
+def _call_of(recording: RecordedRun, number: int) -> float:
+    """The index of the op that called backward pass *number*; after all others if that is not in
+    this part of a recording."""
+    call = _calls(recording).get(number)
+    return call.index if call is not None else inf
+
+
+def _calls(recording: RecordedRun) -> dict[int, Op]:
+    """The ops that called backward passes, by number."""
+    runs, ops = recording.backward_runs, recording.ops
+    return {run.run: ops[run.op] for run in runs if run.op in ops}
 
 
 def _maker(

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchrecorder.events import (
-    BYTES_OF_GRADIENT, CALLED, MODES, STORED, Gradient, ModuleId, Role, ScopeId, ScopeKind, ValueId,
+    BYTES_OF_GRADIENT, CALLED, MODES, NO_STORAGE, STORED, Gradient, ModuleId, Role, ScopeId,
+    ScopeKind, ValueId,
 )
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.memory_access import replaced
@@ -251,12 +252,26 @@ def updated_parameters(recording: RecordedRun) -> frozenset[ValueId]:
 
 @once
 def writers(recording: RecordedRun) -> dict[ValueId, list[Op]]:
-    """The ops that wrote to each tensor, in run order, by the first value of a parameter."""
-    first = before_writes(recording)
+    """The ops that wrote to each tensor, in run order, by the first value of a parameter; also to
+    a view of it, as Adam does with complex weights."""
+    first = written_parameters(recording)
     return grouped(
         (value, op) for op in recording.ops.values()
         for value in dict.fromkeys(first.get(one, one) for one in op.writes)
     )
+
+
+@once
+def written_parameters(recording: RecordedRun) -> dict[ValueId, ValueId]:
+    """The first value of each parameter and buffer, by its values after writes; also by what was
+    written to its memory, unless others share it."""
+    first, values, held = before_writes(recording), recording.values, dict[int, set[ValueId]]()
+    for value in recording.stored:
+        held.setdefault(values[value].storage, set()).add(first.get(value, value))
+    alone = {storage: value for storage, (value, *more) in held.items() if not more}
+    alone.pop(NO_STORAGE, None)
+    written = (values[one] for op in recording.ops.values() for one in op.writes)
+    return {one.id: alone[one.storage] for one in written if one.storage in alone} | first
 
 
 @once

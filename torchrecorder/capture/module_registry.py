@@ -229,11 +229,18 @@ class ModuleRegistry:
         return path
 
     def begin(self, module: Module) -> None:
-        """Before a call of *module*, add its lazy parameters, which the call initializes."""
-        for _, held in parameters_and_buffers(module):
-            for tensor in held.values():
-                if tensor is not None and is_uninitialized_tensor(tensor):
-                    self._shapeless[id(tensor)] = self.values.read(tensor)
+        """Before a call of *module*, add its parameters and buffers if some are lazy: the call
+        initializes these, and may write to the others, such as a count of batches."""
+        held = [one for _, held in parameters_and_buffers(module) for one in held.values()]
+        lazy = [one is not None and is_uninitialized_tensor(one) for one in held]
+        for tensor, shapeless in zip(held, lazy if any(lazy) else ()):
+            value = self.values.read(tensor) if tensor is not None else None
+            if value is None:
+                continue
+            if shapeless:
+                self._shapeless[id(tensor)] = value
+            elif entry := self.values.entries.get(id(tensor)):
+                self._held[id(tensor)] = entry, value
 
     def complete(self, module: Module) -> None:
         """After a call, write *module* if the call has initialized its lazy parameters."""

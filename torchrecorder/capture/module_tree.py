@@ -11,7 +11,7 @@ from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
 from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, compiled_from
-from torchrecorder.capture.modes.python_functions import positional_parameters
+from torchrecorder.capture.modes.python_functions import positional_parameters, uncounted
 from torchrecorder.events import Role, ScopeKind
 
 TensorsByName = Mapping[str, "Tensor | None"]
@@ -61,7 +61,8 @@ def _class_facts(cls: type[Module]) -> ClassFacts:
     elif cls.__name__ == "OptimizedModule":
         kind = ScopeKind.COMPILED
     arguments = positional_parameters(getattr(cls, "forward", None))[1:]
-    return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
+    qualname = uncounted(f"{cls.__module__}.{cls.__qualname__}")
+    return ClassFacts(cls.__name__, qualname, kind, arguments)
 
 
 def parameters_and_buffers(module: Module) -> tuple[tuple[Role, TensorsByName], ...]:

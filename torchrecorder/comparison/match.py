@@ -7,11 +7,12 @@ by name, then by structure.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from torchrecorder.annotations.parameter_owners import ParameterOwners
 from torchrecorder.comparison.functions import call, is_replaced
 from torchrecorder.comparison.list_places import place_of, uneven_lists
 from torchrecorder.comparison.moved_scopes import (
@@ -231,6 +232,9 @@ class _Matcher:
             own, other = a.modules[left], b.modules[right]
             self._slots(own.parameters, other.parameters)
             self._slots(own.buffers, other.buffers)
+        free = [_loose(recording) for recording in (a, b)]
+        self._alike(free[0], free[1], _seen)
+        self._alike(free[0], free[1], _form)  # those of variables that were renamed
 
     def flows(self) -> None:
         """Match tensors: inputs, results of ops and scopes, and constants read by ops."""
@@ -328,12 +332,19 @@ class _Matcher:
 
     def _unread(self) -> None:
         """Match values that no op computed or read, by name, role and form, in order."""
-        free = (value for value in reversed(list(self.b.recording.values.values()))
-                if value.id not in self.values.back and value.producer is None)
-        places = grouped((_seen(value), value.id) for value in free)
-        for value in self.a.recording.values.values():
-            waiting = places.get(_seen(value))
-            if waiting and value.id not in self.values.there and value.producer is None:
+        a, b = self.a.recording.values.values(), self.b.recording.values.values()
+        given = [[one for one in values if one.producer is None] for values in (a, b)]
+        self._alike(given[0], given[1], _seen)
+
+    def _alike(
+        self, a: Iterable[Value], b: Sequence[Value], key: Callable[[Value], Hashable]
+    ) -> None:
+        """Match values with the same *key* that have no counterpart, in order."""
+        free = (value for value in reversed(b) if value.id not in self.values.back)
+        places = grouped((key(value), value.id) for value in free)
+        for value in a:
+            waiting = places.get(key(value))
+            if waiting and value.id not in self.values.there:
                 self.values.add(value.id, waiting.pop())
 
     def _slots(self, a: Iterable[Slot], b: Iterable[Slot]) -> None:
@@ -359,5 +370,15 @@ def _free(steps: Iterable[Scope | Op], taken: Mapping[ScopeId, ScopeId]) -> list
     return [step for step in steps if isinstance(step, Op) or step.id not in taken]
 
 
+def _loose(recording: RecordedRun) -> list[Value]:
+    """The parameters that no module has, in the order of the run."""
+    loose = ParameterOwners(recording).loose
+    return [value for value in recording.values.values() if value.id in loose]
+
+
 def _seen(value: Value) -> Hashable:
-    return value.role, value.names, value.shape, value.dtype, value.kind
+    return value.names, _form(value)
+
+
+def _form(value: Value) -> Hashable:
+    return value.role, value.shape, value.dtype, value.kind

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Literal
 
 from torchrecorder.annotations.parameter_owners import (
-    before_writes, optimizer_steps, updated_parameters, writers,
+    before_writes, optimizer_steps, updated_parameters, writers, written_parameters,
 )
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.checks import plural
@@ -84,8 +84,7 @@ class _UpdateSearch:
         if updates:
             step = self._step(updates[-1])
             assert step is not None
-            later = [op for op in writes if op.index > updates[-1].index]
-            return self._zeroed(step) or self._overwritten(later)
+            return self._zeroed(step) or self._overwritten(updates[-1], writes)
         if writes:
             return None  # the program updates it without an optimizer
         gradient = why_no_gradient(self.recording, self.name)
@@ -147,13 +146,43 @@ class _UpdateSearch:
         )
         return self._because("left out", f"{_in_words(step)} {text}")
 
-    def _overwritten(self, later: list[Op]) -> MissingUpdate | None:
-        """The reason if other numbers were written to it after its update."""
-        ops = [op for op in later if op.name in _OVERWRITING]
+    def _overwritten(self, update: Op, writes: list[Op]) -> MissingUpdate | None:
+        """The reason if other numbers were written to it after its *update*, which do not follow
+        from it, as an average of it and of earlier numbers does."""
+        later = [op for op in writes if op.index > update.index and op.name in _OVERWRITING]
+        ops = [op for op in later if self._is_whole(op) and not self._follows(op, update)]
         if not ops:
             return None
         words = op_in_words(self.recording, ops[0].id)
         return self._because("overwritten", f"{words} wrote other numbers to it", *ops)
+
+    def _follows(self, op: Op, update: Op) -> bool:
+        """Whether what *op* writes to it was computed from it, after *update*."""
+        recording, first = self.recording, written_parameters(self.recording)
+        target = {recording.values[value].storage for value in op.writes}
+        read = [slot.value for slot in op.inputs]
+        waiting = [one for one in read if recording.values[one].storage not in target]
+        seen = set(waiting)
+        while waiting:
+            value = waiting.pop()
+            maker = recording.ops.get(recording.values[value].producer or OpId(""))
+            if maker is None or maker.index < update.index:
+                continue
+            if first.get(value) == self.value.id:
+                return True
+            found = {slot.value for slot in maker.inputs} - seen
+            seen |= found
+            waiting += found
+        return False
+
+    def _is_whole(self, op: Op) -> bool:
+        """Whether *op* wrote to all of it, not only to a view of a part, such as a row."""
+        first, values = written_parameters(self.recording), self.recording.values
+        written = {value: first.get(value) == self.value.id for value in op.writes}
+        memory = {values[value].storage for value, is_own in written.items() if is_own}
+        # the tensor that was given to the op comes before others in its memory
+        given = next(values[value] for value in written if values[value].storage in memory)
+        return given.bytes >= self.value.bytes
 
 
 def _in_words(step: Scope) -> str:

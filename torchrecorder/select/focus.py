@@ -303,10 +303,15 @@ class _Selection:
         return found
 
     def _grads(self) -> dict[GradId, GradNode]:
+        """The nodes of kept ops, and those of the leaves to which they lead or which these read."""
+        nodes = self.whole.grad_nodes.values()
+        read = {slot.value for op in self.ops.values() for slot in op.inputs}
+        led = (edge.grad for grad in nodes if grad.owner in self.ops for edge in grad.next if edge)
+        reached = {*led}
         kept = {
-            grad.id: grad
-            for grad in self.whole.grad_nodes.values()
-            if grad.owner in self.ops or grad.variable is not None
+            grad.id: grad for grad in nodes
+            if grad.owner in self.ops
+            or grad.variable is not None and (grad.id in reached or grad.variable in read)
         }
         return {
             grad.id: grad.replace(

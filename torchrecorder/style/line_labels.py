@@ -85,7 +85,9 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
             continue
         others: list[ValueId] = []
         if not text and captions.style.shapes:
-            others = [item for item in _read_by_repeats(view, bundle, reads) if item not in before]
+            if bundle.flow not in FLOW_OF.values():  # one that is counted has no others
+                read = _read_by_repeats(view, bundle, reads)
+                others = [item for item in read if item not in before]
             text = _of_tensors(view, bundle, captions, others)
         if text:
             found[number] = text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
@@ -154,8 +154,8 @@ def _rounds(recording: RecordedRun, drawn: Box | Cluster, module: Module) -> int
     item = drawn.id
     while is_block(item):
         item = item.removeprefix(PREFIX)
-    op = recording.ops.get(OpId(item))
-    around = recording.scopes[ScopeId(item)].parent if op is None else op.scope
+    node = recording.ops.get(OpId(item)) or recording.grad_nodes.get(GradId(item))
+    around = recording.scopes[ScopeId(item)].parent if node is None else node.scope
     beside = set()
     for call in module.calls:
         within = (*recording.within(call), None)

@@ -170,6 +170,7 @@ def _without_calls(view: View, hidden: Collection[str]) -> View:
     read = stored.intersection([each.tail for each in before])
     idle = read.difference([each.tail for each in arrows])
     boxes = {name: box for name, box in found.boxes.items() if name not in idle}
+    arrows = tuple(each for each in arrows if each.head not in idle)  # of steps that update them
     return replace(found, boxes=boxes, arrows=arrows)
 
 

@@ -11,6 +11,7 @@ from typing import Literal, Union
 from torchrecorder.checks import (
     FLAG, MAPPING, PATTERN, PLACE, TEXTS, number_or, one_of, pair, whole_number, words,
 )
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun, check_recording
@@ -209,6 +210,10 @@ def make_view(
     HideNamed(patterns(options.hide)).check("hide", grouped, part)
     NamedScopes(patterns(options.closed)).check("closed", grouped, part)
     if options.view == "backward":
+        if grouped.grad_nodes and not part.grad_nodes:
+            raise InvalidArgument(
+                "view='backward' shows the autograd graph, and the chosen part of the run has none"
+            )
         depth = sys.maxsize if options.depth == OPS else options.depth
         view = backward_view(part, depth, options.max_boxes)
         if options.fold:

@@ -35,7 +35,7 @@ from torchrecorder.capture.internals.region_functions import (
     AVERAGING, CLIPPING, DATA_LOADERS, GRADIENT_SCALERS, INPUT_CASTS, SHARDING_NAMES,
 )
 from torchrecorder.capture.internals.table import CHECKPOINT_CALL, RECEIVED
-from torchrecorder.capture.modes.python_functions import CALLERS, runs_hooks
+from torchrecorder.capture.modes.python_functions import CALLERS, runs_hooks, uncounted
 from torchrecorder.events import OF_WEIGHTS, ScopeKind, SourceLine, new_tuple
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -345,6 +345,7 @@ class Sources:
             return _ENTRY_POINT
         if filename.startswith((_TORCH, PACKAGE, "<frozen")) or filename == copy.__file__:
             return _LIBRARY
+        filename = uncounted(filename)
         if cell := cell_name(filename):
             return cell
         for root in self._roots:  # the folders that files are imported from

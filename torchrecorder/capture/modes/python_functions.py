@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -12,6 +13,8 @@ from weakref import WeakKeyDictionary
 from torch.nn import Module
 
 from torchrecorder.capture.internals.access import CALL_CODE, INNER_CALL_CODES, WRAPPED_CALL_CODE
+
+_COUNTED = re.compile(r"^<\w+_\d+>\.|(?<=>)\.\d+( from .*)?$")
 
 
 def unwrapped(function: Any) -> Any:
@@ -28,6 +31,13 @@ def positional_parameters(function: Any) -> tuple[str, ...]:
     """The positional parameters of *function*; empty if it is not a Python function."""
     code = getattr(unwrapped(function), "__code__", None)
     return () if code is None else code.co_varnames[: code.co_argcount]
+
+
+def uncounted(name: str) -> str:
+    """The name of a class, or of a file of code, without a number that the process counts: that of
+    a graph of ``torch.fx``, ``<eval_with_key>.4 from net.py:3 in forward`` (its lines are none of
+    ``net.py``), or of a package, ``<torch_package_0>``."""
+    return _COUNTED.sub("", name) if name.startswith("<") else name
 
 
 def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:

@@ -114,6 +114,10 @@ def fields_of(value: Any) -> list[tuple[str, Any]]:
     return found
 
 
+MAX_WRAPPERS = 16
+"""The maximum number of wrapper subclasses around a tensor; attributes may be a circle."""
+
+
 def innermost(tensor: Tensor) -> Tensor:
     """The tensor inside the wrappers of ``torch.func`` transformations."""
     while is_wrapped(tensor):
@@ -123,21 +127,46 @@ def innermost(tensor: Tensor) -> Tensor:
 
 def memory_owner(tensor: Tensor) -> Tensor:
     """The tensor with a storage: *tensor*, or the one inside a wrapper subclass (DTensor)."""
-    while type(tensor) not in PLAIN_TENSOR_TYPES and (inner := inside(tensor)):
+    for _ in range(MAX_WRAPPERS):
+        if type(tensor) in PLAIN_TENSOR_TYPES or not (inner := inside(tensor)):
+            break
         tensor = next(iter(inner.values()))
     return tensor
 
 
 def inside(tensor: Any) -> dict[str, Tensor]:
-    """The tensors inside *tensor*, by attribute, if it is a wrapper subclass."""
-    if not hasattr(type(tensor), "__tensor_flatten__"):
-        return {}
+    """The tensors inside *tensor*, by attribute, if it is a wrapper subclass.
+
+    They are those that ``__tensor_flatten__`` names; without it, all in its attributes, if it has
+    no memory of its own.
+    """
+    cls = type(tensor)
     try:
-        names, _ = tensor.__tensor_flatten__()
-        parts = {name: getattr(tensor, name, None) for name in names}
+        if hasattr(cls, "__tensor_flatten__"):
+            names, _ = tensor.__tensor_flatten__()
+            parts = {name: getattr(tensor, name, None) for name in names}
+        elif cls.__torch_dispatch__ is Tensor.__torch_dispatch__ or _has_memory(tensor):
+            return {}
+        else:
+            parts = vars(tensor)
     except Exception:  # the user's own code
         return {}
     return {name: part for name, part in parts.items() if is_tensor(part)}
+
+
+def other_parts(tensor: Tensor) -> list[tuple[str, Tensor]]:
+    """The tensors inside a wrapper subclass other than the first, which has its memory."""
+    parts = [] if type(tensor) in PLAIN_TENSOR_TYPES else [*inside(tensor).items()]
+    return [(name, part) for name, part in parts[1:] if part is not tensor]
+
+
+def _has_memory(tensor: Tensor) -> bool:
+    """Whether *tensor* has memory, or stands for memory, as on the meta device."""
+    try:
+        memory = tensor.untyped_storage()
+        return memory.device.type == "meta" or memory.data_ptr() != 0
+    except (NotImplementedError, RuntimeError):
+        return False
 
 
 def trained_inside(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:

@@ -22,7 +22,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.byte_ranges import Write
 from torchrecorder.capture.tensors.describe import (
     UNVERSIONED, VERSION_PENDING, class_or_layout, device_name, dtype_facts, grad_fn_of, innermost,
-    shape_of, version_of,
+    other_parts, shape_of, version_of,
 )
 from torchrecorder.capture.tensors.entries import (
     BackwardGradients, DetachedTensors, EarlyReads, Entry, GradSource, OtherThreadResult,
@@ -163,10 +163,13 @@ class TensorTable:
     def _add_alias(
         self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = (), role: Role = Role.INNER
     ) -> ValueId:
-        """Add *tensor*, with an op ``alias`` that reads *before*, a value in the same memory."""
+        """Add *tensor*, with an op ``alias`` that reads *before*, a value in the same memory; if it
+        is a wrapper of several tensors, with a hidden op of its class that reads all."""
+        slots = (Slot("0", before), *self.slots_of(other_parts(tensor)))
         op, again = self.tape.next_op(), self.autograd.is_in_pass()
-        value, slots = self.add_value(tensor, op, role, names), (Slot("0", before),)
-        self.tape.write_op(op, "alias", slots, (value,), OpKind.PASS, recompute=again)
+        value, wraps = self.add_value(tensor, op, role, names), len(slots) > 1
+        name, kind = (type(tensor).__name__, OpKind.HIDDEN) if wraps else ("alias", OpKind.PASS)
+        self.tape.write_op(op, name, slots, (value,), kind, recompute=again)
         return value
 
     def _add_unseen_alias(self, tensor: Tensor, before: ValueId) -> ValueId:
