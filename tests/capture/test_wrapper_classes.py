@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from torchrecorder import Recording, record
+from torchrecorder import Recording, compare, record
 from torchrecorder.events import ScopeKind
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import title_of
@@ -73,3 +73,11 @@ def test_model_that_is_compiled_as_a_whole():
     own = type("OptimizedModule", (Half,), {})
     assert [scope.cls for scope in record(own(), torch.ones(2, 4)).scopes.values()] == [
         "OptimizedModule", "Linear"]
+
+
+def test_comparison_with_a_compiled_model():
+    """Only the wrapper is new."""
+    model, x = nn.Sequential(Half()), torch.ones(2, 4)
+    found = str(compare(record(model, x), record(compiled(model), x)))
+    assert "Sequential (compiled)  around _orig_mod (Sequential)" in found
+    assert "removed" not in found

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import plural
-from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import CONVERTED, OpId, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -127,10 +127,11 @@ class DisplayNames:
         return giver
 
     def scope_title(self, scope: ScopeId) -> str:
-        """Its name, and its class."""
+        """Its name and class, and whether it is compiled or scripted."""
         found = self.recording.scopes[scope]
-        name = self.scope(scope)
-        return f"{name} ({found.cls})" if found.cls not in ("", name, found.name) else name
+        name, kind = self.scope(scope), found.kind.value * (found.kind in CONVERTED)
+        texts = [text for text in (found.cls, kind) if text not in ("", name, found.name)]
+        return f"{name} ({', '.join(texts)})" if texts else name
 
     def around(self, wrapper: ScopeId, inner: ScopeId) -> str:
         """*around base_layer (Linear), 4 ops*: the contents of a wrapper, and what it adds."""

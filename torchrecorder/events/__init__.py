@@ -21,14 +21,14 @@ from torchrecorder.events.run import (
     Lost, Measured, ParameterPart, ScopeLeft, Statistics, StillHeld,
 )
 from torchrecorder.events.vocabulary import (
-    CALLED, FUNCTION, GRAD_SUFFIX, HOOK_REGISTRATIONS, MODES, NO_STORAGE, OF_WEIGHTS, STORED, SUM,
-    TRAINING, TRANSPARENT, UNFINISHED, FunctionId, GradEdge, GradId, ModuleId, NodeId, OpId, OpKind,
-    Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient, new_tuple,
+    CALLED, CONVERTED, FUNCTION, GRAD_SUFFIX, HOOK_REGISTRATIONS, MODES, NO_STORAGE, OF_WEIGHTS,
+    STORED, SUM, TRAINING, TRANSPARENT, UNFINISHED, FunctionId, GradEdge, GradId, ModuleId, NodeId,
+    OpId, OpKind, Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient, new_tuple,
 )
 
 __all__ = [
     "BYTES_ALLOCATED", "BYTES_FREED", "BYTES_OF_GRADIENT", "BYTES_PEAK", "BYTES_SAVED", "CALLED",
-    "COMPILED_GRAPH", "FLOPS_BACKWARD", "FLOPS_FORWARD", "FLOPS_PROFILED", "FUNCTION",
+    "COMPILED_GRAPH", "CONVERTED", "FLOPS_BACKWARD", "FLOPS_FORWARD", "FLOPS_PROFILED", "FUNCTION",
     "FUSED_KERNEL", "GRADIENT_MESSAGE", "GRAD_SUFFIX", "HOOK_REGISTRATIONS", "KERNELS", "MESSAGE",
     "MODES", "NO_STORAGE", "OF_CLASS", "OF_WEIGHTS", "POINT_TO_POINT", "SECONDS_OF_GAPS",
     "SECONDS_OF_KERNELS", "SECONDS_ON_CPU", "SECONDS_ON_DEVICE", "STORED", "SUM", "TRAINING",

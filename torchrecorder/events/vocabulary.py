@@ -55,6 +55,9 @@ class ScopeKind(str, Enum):
 CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 """Scopes that are calls of modules or functions, not regions of code."""
 
+CONVERTED = (ScopeKind.COMPILED, ScopeKind.SCRIPTED)
+"""Calls of modules that ``torch.compile`` or TorchScript has made from others."""
+
 MODES = (ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST)
 """Regions that set a mode for the ops in them; empty ones are not shown."""
 

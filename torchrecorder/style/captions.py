@@ -8,7 +8,9 @@ from functools import cached_property
 from itertools import islice
 
 from torchrecorder.annotations.places import module_path
-from torchrecorder.events import FUNCTION, FunctionId, GradId, OpId, ScopeId, Slot, ValueId
+from torchrecorder.events import (
+    CONVERTED, FUNCTION, FunctionId, GradId, OpId, ScopeId, Slot, ValueId,
+)
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
@@ -23,7 +25,7 @@ from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.style.hyperparameters import SHOWN_BY_SHAPE, arguments, hyperparameters
 from torchrecorder.style.merge_captions import first_to_last, times, together
-from torchrecorder.style.region_captions import MARKED, REGIONS, RegionCaptions, region_title
+from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.weights import Weights
@@ -183,7 +185,7 @@ class Captions:
             name = labels.shorten(labels.names(drawn.names) or scope.name) + "()" * function
             name = cls if name == scope.cls else name
             title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
-            title += f" ({scope.kind.value})" * (scope.kind in MARKED)
+            title += f" ({scope.kind.value})" * (scope.kind in CONVERTED)
         return title or cls
 
     def _details(self, scope: Scope, box: Box) -> Iterator[str]:

@@ -16,9 +16,6 @@ from torchrecorder.graph.relations import ops_inside
 REGIONS = frozenset((*MODES, ScopeKind.CHECKPOINT, ScopeKind.OPTIMIZER))
 """Regions with their kind as title instead of a name."""
 
-MARKED = frozenset((ScopeKind.COMPILED, ScopeKind.SCRIPTED))
-"""Modules with their kind after the title."""
-
 MAX_MODULES = 2
 """The maximum number of modules named for an optimizer or a mode."""
 
