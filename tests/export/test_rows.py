@@ -17,7 +17,7 @@ import torchrecorder
 from torchrecorder.annotations.compiled import COMPILED
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.events import BYTES_OF_GRADIENT, ModuleId, ScopeKind, Slot
+from torchrecorder.events import BYTES_OF_GRADIENT, ModuleId, Role, ScopeKind, Slot
 from torchrecorder.export.table.rows import TableRow, every_row, fitting
 from torchrecorder.export.table.text import numbers_in
 from torchrecorder.graph.nodes import Module
@@ -188,9 +188,15 @@ def test_weights_without_a_gradient_that_another_module_reads() -> None:
     )
     (row,) = (row for row in rows(found) if row.title == "head (Linear)")
     assert row.notes == ("weights read, never called", "no gradient")
+    around = Module(ModuleId("m8"), ("inner",), "Block", "", "", (), (), True, ())
+    inner = head.replace(names=("inner.head",))
+    parts = MappingProxyType({**known, head.id: inner, around.id: around})
+    (row,) = (row for row in rows(replace(found, modules=parts)) if row.title == "inner (Block)")
+    assert row.notes[0] == "weights read, never called"
     known[head.id] = head.replace(parameters=(), buffers=slots)
-    (row,) = (row for row in rows(replace(found, modules=MappingProxyType({**known})))
-              if row.title == "head (Linear)")
+    values = {**found.values, weight: found.values[weight].replace(role=Role.BUFFER)}
+    buffers = replace(found, modules=MappingProxyType({**known}), values=MappingProxyType(values))
+    (row,) = (row for row in rows(buffers) if row.title == "head (Linear)")
     assert row.notes[0] == "buffers read, never called"
     unread = replace(found, ops=MappingProxyType({
         name: op.replace(inputs=op.inputs[-1:]) for name, op in found.ops.items()

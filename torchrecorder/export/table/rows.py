@@ -234,9 +234,10 @@ class _TableRows:
         if any(self.recording.scopes[call].kind is ScopeKind.SCRIPTED for call in calls):
             yield "inside TorchScript"  # its calls have no hooks
             return
-        read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
+        recording, owned = self.recording, self.owned.by_module(module.id)
+        read = {recording.values[value].role for value in owned if value in recording.consumers}
         if not module.is_parameter_list:
-            kind = "weights" if module.parameters else "buffers"
+            kind = "weights" if Role.PARAMETER in read else "buffers"
             yield f"{kind} read, never called" if read else "never called"
         elif not read:
             yield "never read"
