@@ -138,3 +138,27 @@ def test_calls_that_return_their_argument_count_in_modules(kind: ScopeKind) -> N
                 made.op("exp", x)
         found.add(block(made.recording()))
     assert len(found) == (2 if kind is ScopeKind.MODULE else 1)
+
+
+def counted(passes: bool, computes: bool) -> str:
+    """The digest of a block with a region, in which an op returns its argument or computes."""
+    made = Builder("Net")
+    with made.scope("Net"):
+        x = made.input("x")
+        with made.scope("block", "Block"):
+            with made.scope("region", kind=ScopeKind.NO_GRAD):
+                made.op("to", x, kind=OpKind.PASS)
+                made.op("sin", x)
+            made.op("exp", x)
+    recording = made.recording()
+    recording = changed(recording, "ops", "o0", outputs=(), kind=OpKind.PASS)
+    for op, stays in (("o0", passes), ("o1", computes)):
+        if not stays:
+            recording = changed(recording, "ops", op, scope="s0")
+    return block(recording)
+
+
+def test_region_counts_if_any_of_its_ops_does() -> None:
+    """One that returns its argument does not."""
+    assert counted(True, True) == counted(False, True) != counted(True, False)
+    assert counted(True, False) == counted(False, False)
