@@ -33,7 +33,7 @@ from torchrecorder.views.view import View
 
 
 def test_texts_of_both_themes_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lines of each box and frame, and the tooltips of lines, are the same in all colors."""
+    """The lines of each box and frame are the same in all colors, and nobody reads tooltips."""
     made = list[object]()
 
     def noted(module: object, name: str) -> None:
@@ -44,10 +44,13 @@ def test_texts_of_both_themes_are_made_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     noted(Captions, "box")
     noted(Captions, "cluster")
+    for tooltip in ("tooltip", "scope_tooltip", "full_name"):
+        noted(Captions, tooltip)
     noted(draw, "line_tooltip")
+    noted(draw, "argument_marks")
     looks = [look for look in data_of(network(), fold=False)["looks"]]
     assert any(look["light"] != look["dark"] for look in looks)
-    assert {name for name, _ in made} == {"box", "cluster", "line_tooltip"}
+    assert {name for name, _ in made} == {"box", "cluster"}
     assert all(one != other for place, one in enumerate(made) for other in made[:place])
 
 

@@ -110,10 +110,14 @@ def draw(
 
 
 def draw_in(
-    themes: Iterable[Theme], view: View, style: Style, unused: Mapping[str, str], captions: Captions
+    themes: Iterable[Theme], view: View, style: Style, unused: Mapping[str, str],
+    captions: Captions, *, brief: bool = False,
 ) -> tuple[Figure, ...]:
-    """The figure of *view* in each of these *themes*, with the same texts; otherwise as `draw`."""
-    drawing = _ViewDrawing(view, style, captions, unused)
+    """The figure of *view* in each of these *themes*, with the same texts; otherwise as `draw`.
+
+    A *brief* one has no tooltips, full names and marks of arguments.
+    """
+    drawing = _ViewDrawing(view, style, captions, unused, brief)
     styles = map(style.in_theme, themes)
     return tuple(_finished(drawing.figure(themed), view, themed) for themed in styles)
 
@@ -129,9 +133,10 @@ class _ViewDrawing:
     """The parts of the figure of one view, without the looks of a theme."""
 
     def __init__(
-        self, view: View, style: Style, captions: Captions, unused: Mapping[str, str]
+        self, view: View, style: Style, captions: Captions, unused: Mapping[str, str], brief: bool
     ) -> None:
         self.view, self.style, self.captions, self.unused = view, style, captions, unused
+        self.brief = brief
         self.graphs, self.errors = GraphMarks(view), ErrorMarkers(view)
         self.heat = None
         if style.color_by is not None:
@@ -193,11 +198,14 @@ class _ViewDrawing:
             if box.id in round_ and [text.text for text in label] == [round_[box.id]]:
                 self.encircled.add(box.id)
                 label = (symbol(round_[box.id]),)
-            about = [self.captions.tooltip(box), *graphs.tooltip(box.members)]
-            yield partial(
-                Shape, box.id, box.cluster, label, tooltip="\n".join(filter(None, about)),
-                count=box.count, kind=box.kind.value, name=self.captions.full_name(box.id),
+            shape = partial(
+                Shape, box.id, box.cluster, label, count=box.count, kind=box.kind.value
             )
+            if not self.brief:
+                about = [self.captions.tooltip(box), *graphs.tooltip(box.members)]
+                tooltip, name = "\n".join(filter(None, about)), self.captions.full_name(box.id)
+                shape = partial(shape, tooltip=tooltip, name=name)
+            yield shape
 
     def _box_look(self, box: Box, style: Style) -> Look:
         view, theme, look = self.view, style.theme, style.look(box, self.view)
@@ -215,18 +223,20 @@ class _ViewDrawing:
     def _group(self, cluster: Cluster) -> partial[Group]:
         """The group of a cluster, without its look."""
         view, captions, graphs = self.view, self.captions, self.graphs
-        scope = view.recording.scopes.get(ScopeId(cluster.id))
-        about = [captions.scope_tooltip(scope, cluster)] if scope else []
         label = *captions.cluster(cluster), *graphs.corner(cluster)
         back = feedback(view, cluster) if cluster.count > 1 else ()
         if back:
             label = (*label, Text(next_round(view, back)))
-        return partial(
-            Group, cluster.id, cluster.parent, label,
-            tooltip="\n".join([*about, *graphs.tooltip([cluster.id])]),
-            count=cluster.count, name=captions.full_name(cluster.id),
+        group = partial(
+            Group, cluster.id, cluster.parent, label, count=cluster.count,
             loop=(back[0].tail, back[0].head) if back else None,
         )
+        if self.brief:
+            return group
+        scope = view.recording.scopes.get(ScopeId(cluster.id))
+        about = [captions.scope_tooltip(scope, cluster)] if scope else []
+        tooltip = "\n".join([*about, *graphs.tooltip([cluster.id])])
+        return partial(group, tooltip=tooltip, name=captions.full_name(cluster.id))
 
     def _group_look(self, cluster: Cluster, style: Style) -> Look:
         view, theme = self.view, style.theme
@@ -252,17 +262,20 @@ class _ViewDrawing:
     def _lines(self, texts: Mapping[int, str]) -> Iterator[partial[Line]]:
         """The line of each bundle, without its look; *texts* are the labels of some."""
         view = self.view
-        marks, side = argument_marks(view, self.bundles), view.recording.side_values
+        marks = {} if self.brief else argument_marks(view, self.bundles)
+        side = view.recording.side_values
         for number, bundle in enumerate(self.bundles):
-            arrow = bundle.first
-            value, mark = same(view, arrow), marks.get(number, Mark())
-            broken = "\nacross a graph break" if self.graphs.crosses(arrow) else ""
-            yield partial(
-                Line, arrow.tail, arrow.head, texts.get(number, ""),
-                tooltip=line_tooltip(view, bundle) + broken, value=bundle.trunk or value,
+            arrow, value = bundle.first, same(view, bundle.first)
+            line = partial(
+                Line, arrow.tail, arrow.head, texts.get(number, ""), value=bundle.trunk or value,
                 result=result(view.recording, arrow.tail, value), count=len(bundle.arrows),
-                mark=mark.text, place=mark.place, side=arrow.value in side,
+                side=arrow.value in side,
             )
+            if not self.brief:
+                mark, tooltip = marks.get(number, Mark()), line_tooltip(view, bundle)
+                tooltip += "\nacross a graph break" if self.graphs.crosses(arrow) else ""
+                line = partial(line, tooltip=tooltip, mark=mark.text, place=mark.place)
+            yield line
 
     def _line_look(self, bundle: Bundle, style: Style) -> Look:
         """The look of a line: light for updates, wide if it stands for many arrows."""

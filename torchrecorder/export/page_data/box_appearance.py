@@ -147,7 +147,10 @@ class TreeAppearance:
         return unread(self.tree.view)
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
-        light, dark = draw_in(self.themes, view, self.style, self._unused, self.captions)
+        light, dark = draw_in(
+            self.themes, view, self.style, self._unused, self.captions,
+            brief=self.style.finish is None,  # the page has the rest in its panel
+        )
         return light, dark
 
     def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:
@@ -205,8 +208,7 @@ class TreeAppearance:
     def _size(self, shape: Shape, label: tuple[Text, ...]) -> tuple[float, float]:
         key = label, shape.look.outline, shape.look.bold, shape.count > 1
         if key not in self._sizes:
-            whole = replace(shape, label=label)
-            self._sizes[key] = closed_size(whole, self.opened[0], None)
+            self._sizes[key] = closed_size(shape, self.opened[0], None, label)
         return self._sizes[key]
 
     def _fold(
