@@ -27,7 +27,7 @@ import torchrecorder
 from benchmarks import check_names, resident
 from torchrecorder.export.html import Html
 from torchrecorder.style.style import Style
-from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.page_view import page_view
 
 SECONDS = 5.0
 """For Llama-3-70B, from the model to its page; of work, as other programs may be running."""
@@ -118,7 +118,7 @@ def cost(model: Any, args: Any) -> Cost:
     started, worked = time.perf_counter(), os.times()
     recording = torchrecorder.record(model, args)
     recorded = time.perf_counter()
-    view = make_view(recording, ViewOptions())
+    view = page_view(recording)
     viewed = time.perf_counter()
     page = Html(timeout=600).export(view, Style()).encode()
     written = time.perf_counter()
@@ -275,7 +275,7 @@ def training() -> list[str]:
     seconds: list[float] = []
     for steps in STEPS:
         recording = loop(steps)
-        view = make_view(recording, ViewOptions())
+        view = page_view(recording)
         written, _ = work_of(lambda: Html(timeout=600).export(view, Style()))
         seconds.append(written)
         print(f"{steps:,} steps, {len(recording.ops):,} ops: {written:.2f} s of work")

@@ -108,7 +108,7 @@ def test_lines_that_recording_takes(
     assert (recorded(32) - recorded(16)) / 16 < most
 
 
-@pytest.mark.parametrize("file, most", [("page.html", 2_430), ("figure.svg", 970)])
+@pytest.mark.parametrize("file, most", [("page.html", 2_142), ("figure.svg", 970)])
 def test_lines_that_each_operation_takes(file: str, most: int, tmp_path: Path) -> None:
     """An eighth more than when this was written: features that run for each operation add up."""
     def writing(blocks: int) -> tuple[int, int]:

@@ -186,10 +186,10 @@ def _page(recording: RecordedRun) -> str | None:
     """The page; None if it cannot be laid out in time."""
     from torchrecorder.export.html import Html
     from torchrecorder.style.style import Style
-    from torchrecorder.views.pipeline import make_view
+    from torchrecorder.views.page_view import page_view
 
     try:
-        return Html(timeout=_PATIENCE).export(make_view(recording, arrows=False), Style())
+        return Html(timeout=_PATIENCE).export(page_view(recording), Style())
     except LayoutFailed:
         return None
 

@@ -8,10 +8,12 @@ from typing import Any, cast
 import pytest
 
 from torchrecorder.layout import engine
-from torchrecorder.layout.layered import Item, Link, Plan, nested_order, plan
+from torchrecorder.layout.layered import Item, Link, Plan, nested_order, plan, sifting
 from torchrecorder.layout.layered.compound import compose
 from torchrecorder.layout.layered.cuts import crossings
+from torchrecorder.layout.layered.ordering import Grid
 from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope
+from torchrecorder.layout.layered.sifting import PortOrder
 
 HEADER = (50.0, 12.0)
 
@@ -179,3 +181,27 @@ def _follows(
     )
     found = nested_order.ordered_scopes({-1: cast(Any, None)}, [], [], [])
     return computed, found is orders[True]
+
+
+def test_crossings_of_equal_scopes_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are in a chain of blocks, each with edges that cross and its entries."""
+    counted = list[Grid]()
+
+    def noted(grid: Grid, across: Sequence[float], ports: PortOrder) -> int:
+        counted.append(grid)
+        return sifting.crossings(grid, across, ports)
+
+    monkeypatch.setattr(nested_order, "crossings", noted)
+    for blocks in (9, 18):
+        items, links, above = [box("x"), box("y")], list[Link](), [0, 1]
+        for _ in range(blocks):
+            block = len(items)
+            items += [scope("block"), *(box("inner", block) for _ in range(6))]
+            tops, bottoms = range(block + 1, block + 4), range(block + 4, block + 7)
+            links += [Link(one, other, "h") for one, other in zip(above, reversed(tops))]
+            links += [Link(one, other, "h") for one in tops for other in bottoms]
+            above = [*bottoms[:2]]
+        before = len(counted)
+        plan(items, links)
+        assert len(counted) - before < 2 * 9
+    assert counted or not engine.available()

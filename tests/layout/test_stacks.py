@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 from hypothesis import given
 
@@ -114,3 +116,26 @@ def test_only_a_stack_below_another_begins_a_column(below: bool) -> None:
     apart = (trunks[0]._replace(branches=trunks[0].branches[:1]), trunks[1])
     template = Template(children, 2, (50.0, 150.0), (), apart, 0)
     assert beginnings(template, scope, ()) == [], "nothing joins them"
+
+
+@pytest.mark.parametrize("blocks", [6, 12])
+def test_equal_scopes_are_looked_at_once(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a scope has stacks or is a U does not depend on where it is."""
+    asked, module = list[str](), import_module(place.__module__)
+
+    def noted(name: str) -> None:
+        kept = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args: (asked.append(name), kept(*args))[1])
+
+    noted("find_u_shape")
+    noted("beginnings")
+    items, links = [Item("x", -1, 60, 20)], list[Link]()
+    for _ in range(blocks):
+        block = len(items)
+        items.append(Item("block", -1, 60, 20, (50.0, 12.0)))
+        items += [Item("inner", block, 60, 20) for _ in range(8)]
+        inner = range(block + 1, block + 9)
+        links += [Link(one, other, "h") for one, other in zip((block - 1, *inner), inner)]
+    picture = place(plan(items, links), side_by_side=True)
+    assert len(picture.boxes) == len(items)
+    assert asked.count("find_u_shape") == asked.count("beginnings") == 3  # first, last, others

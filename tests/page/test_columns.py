@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from tests.graph.test_consistency import changed
 from tests.page.test_data import Page, data_of
 from tests.views.test_fold import stack
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.export.page_data import numbers
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
@@ -146,9 +148,9 @@ def test_marks_are_at_each_of_the_siblings_of_a_fold() -> None:
     assert not any(page.items["fold"][item] for item in marked)
 
 
-def mine(merge: Any = None, **numbers: float) -> dict[str, Any]:
+def mine(merge: Any = None, **found: float) -> dict[str, Any]:
     """A column of numbers of one's own."""
-    own = Annotation("mine", "Mine", "", lambda _: numbers, merge, lambda number: f"{number:g}")
+    own = Annotation("mine", "Mine", "", lambda _: found, merge, lambda number: f"{number:g}")
     page = Page(data_of(network(), Style(numbers=(own,)), fold=False))
     entry = next(each for each in page.data["annotations"] if each["key"] == "mine")
     return dict(zip(page.items["id"], entry["values"]))
@@ -169,6 +171,22 @@ def test_numbers_are_short() -> None:
     found = mine(max, o0=1.23456, o1=123456.0, o2=float("inf"), o4=-0.000123456)
     assert found["o0"] == 1.235 and found["o1"] == 123456 and found["o4"] == -0.0001235
     assert isinstance(found["o1"], int) and found["o2"] is found["s0"] is None
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 1000])
+def test_a_fold_has_the_mean_of_what_is_not_added(at_once: int) -> None:
+    """However many places are looked at together."""
+    recording = stack(3)
+    made = {out: op.index for op in recording.ops.values() for out in op.outputs}
+    own = Annotation("mine", "Mine", "", lambda _: made, None, str)
+    with mock.patch.object(numbers, "AT_ONCE", at_once):
+        page = Page(data_of(recording, Style(numbers=(own,))))
+    entry = next(each for each in page.data["annotations"] if each["key"] == "mine")
+    [fold] = entry["means"]
+    inside = [n for n, parent in enumerate(page.items["parent"]) if parent == fold]
+    found = [entry["values"][each] for each in inside]
+    assert page.items["fold"][fold] and len({*found}) == 3
+    assert entry["values"][fold] == sum(found) / 3
 
 
 def test_a_weight_counts_once_in_each_place() -> None:

@@ -27,12 +27,13 @@ from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import DARK, PRINT
 from torchrecorder.testing import Builder
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.page_view import page_view
+from torchrecorder.views.pipeline import ViewOptions
 
 
 def data_of(recording: Recording, style: Style = Style(), **options: Any) -> dict[str, Any]:
     """What a page with these options holds."""
-    return page_data(make_view(recording, ViewOptions(**options), arrows=False), style)
+    return page_data(page_view(recording, ViewOptions(**options)), style)
 
 
 class Page:

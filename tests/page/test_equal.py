@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -244,7 +245,7 @@ def test_modules_that_were_never_called_count_where_they_are(stored: bool) -> No
 @settings(max_examples=60, deadline=None)
 @given(recordings())
 def test_columns_of_numbers_are_those_of_each_place(recording: Recording) -> None:
-    """A whole column at a time gives what each place gives by what it stands for."""
+    """Some places of a column at a time give what each place gives by what it stands for."""
     drawn = TreeAppearance(tree_of(recording), Style())
     boxes = {**drawn.tree.view.boxes, **drawn.closed_boxes}
     members: list[Sequence[str]] = [
@@ -252,14 +253,17 @@ def test_columns_of_numbers_are_those_of_each_place(recording: Recording) -> Non
         for place in drawn.tree.places
     ]
     counts = [max(1, len(place.fold)) for place in drawn.tree.places]
-    found = numbers.columns(recording, members, counts, Style(), lambda text: 0, times=True)
+    with mock.patch.object(numbers, "AT_ONCE", 3):
+        found = numbers.columns(recording, members, counts, Style(), lambda text: 0, times=True)
     values = {entry["key"]: entry["values"] for entry in found}
+    means = {entry["key"]: entry["means"] for entry in found}
     for annotation in ANNOTATIONS:
         computed = annotation.on(recording)
         for place, inside in enumerate(members):
             expected = computed.of(inside)
             if expected is None:
                 expected = computed.mean(inside, counts[place])
+                assert (expected is not None) == (place in means.get(annotation.name, ()))
             number = values.get(annotation.name, [None] * len(members))[place]
             if expected is None or not abs(expected) < float("inf"):
                 assert number is None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from tests.figures import linear
 from tests.page.test_data import data_of
 from tests.views.test_fold import stack
+from torchrecorder.export import html
 from torchrecorder.export.html import ESCAPES, embedded, page, policy
 from torchrecorder.export.page_data.data import page_data
 from torchrecorder.style.style import Style
@@ -76,3 +79,12 @@ def test_policy_names_every_script() -> None:
     policy_text = policy(["one()", "two()"], "p {}")
     assert policy_text.count("'sha256-") == 3 and "default-src 'none'" in policy_text
     assert "unsafe" not in policy_text and "http" not in policy_text
+
+
+def test_what_all_pages_share_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts and styles, without what only their writers need, and the policy for them."""
+    data = data_of(stack(2))
+    first = page(data)
+    monkeypatch.delattr(html, "_lean")
+    monkeypatch.delattr(html, "policy")
+    assert page(data) == first

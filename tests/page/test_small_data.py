@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.figures import network
 from tests.page.test_data import Page, data_of
 from tests.page.test_equal import tree_of
 from torchrecorder.events import GRADIENT_MESSAGE, ModuleId, ScopeKind, Slot, ValueId
@@ -20,6 +21,8 @@ from torchrecorder.export.page_data.facts import Facts
 from torchrecorder.export.page_data.tensors import TensorColumns
 from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
+from torchrecorder.style import draw
+from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.style import Style
 from torchrecorder.style.unread import unread
@@ -27,6 +30,28 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import View
+
+
+def test_texts_of_both_themes_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines of each box and frame are the same in all colors, and nobody reads tooltips."""
+    made = list[object]()
+
+    def noted(module: object, name: str) -> None:
+        kept = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *given: (made.append((name, given[-1])), kept(*given))[1]
+        )
+
+    noted(Captions, "box")
+    noted(Captions, "cluster")
+    for tooltip in ("tooltip", "scope_tooltip", "full_name"):
+        noted(Captions, tooltip)
+    noted(draw, "line_tooltip")
+    noted(draw, "argument_marks")
+    looks = [look for look in data_of(network(), fold=False)["looks"]]
+    assert any(look["light"] != look["dark"] for look in looks)
+    assert {name for name, _ in made} == {"box", "cluster"}
+    assert all(one != other for place, one in enumerate(made) for other in made[:place])
 
 
 def tensor_look(data: dict[str, Any], producer: str) -> Any:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import torchrecorder
+from tests.page.test_data import data_of
 from torchrecorder.recording import Recording
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.siblings import SiblingRows
 from torchrecorder.views.full_view import full_view
+from torchrecorder.views.page_view import page_view
 from torchrecorder.views.pipeline import ViewOptions, make_view, plan
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Unfolded
@@ -159,18 +162,24 @@ def test_what_folds_in_the_first_of_equal_siblings_folds_in_all(
 
 
 @pytest.mark.parametrize("similar", [False, True])
-@pytest.mark.parametrize("make", [stacked, trained])
 @pytest.mark.parametrize("options", [{}, {"depth": 1}, {"depth": 2}, {"max_boxes": 8}])
 def test_a_page_opens_at_first_what_the_figure_shows(
-    options: dict[str, int], make: Callable[..., Recording], similar: bool
+    options: dict[str, int], similar: bool
 ) -> None:
-    """Without its arrows, the view has the same boxes and clusters."""
-    recording = stacked(3, 5) if make is stacked else trained(torch.optim.SGD, momentum=0.9)
+    """The same clusters; of those that fold, the first."""
+    recording = stacked(3, 5)
     chosen = ViewOptions(fold="similar" if similar else True, **options)
-    figure, page = (make_view(recording, chosen, arrows=arrows) for arrows in (True, False))
+    page, figure = page_view(recording, chosen), make_view(recording, chosen)
     assert page.clusters.keys() == figure.clusters.keys()
-    assert page.boxes.keys() == figure.boxes.keys() and figure.arrows
-    assert similar or not page.arrows
+
+
+@pytest.mark.parametrize("depth", [None, 1, 2, 9, "ops"])
+def test_rounds_of_training_are_open_at_any_depth(depth: Any) -> None:
+    """Also if a figure of this depth would draw the first of them on its own, with the state that
+    the optimizer makes in it."""
+    data = data_of(trained(torch.optim.SGD, momentum=0.9), depth=depth)
+    folds = [number for number in data["open"] if data["items"]["fold"][number]]
+    assert [is_block(data["items"]["id"][fold].removeprefix("fold:")) for fold in folds] == [True]
 
 
 @pytest.mark.parametrize(("view", "told"), [("forward", True), ("backward", False)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -152,13 +152,23 @@ class Numbers:
         Duplicates, such as tied parameters, count once. If numbers cannot be combined, a scope has
         its own number, else that of its first output with a number.
         """
-        whole = self.owned.within(members)
-        if self.unknown and not self.unknown.isdisjoint(whole):
-            return None
-        found, merge = self._all_of(whole), self.annotation.merge
-        if len(found) == 1:
-            return +found[0]  # a plain number, no `Ratio`
-        number = merge(found) if found and merge is not None else None
+        return self.of_each([self.owned.within(members)])[0]
+
+    def of_each(self, places: Sequence[Whole]) -> list[float | None]:
+        """The combined number of the members of each of many places, as from `of`."""
+        by_node, merged, unknown = self.by_node, self._merged, self.unknown
+        found = self._counted(places)
+        if unknown:
+            pairs = zip(places, found)
+            found = [nodes if unknown.isdisjoint(whole) else [] for whole, nodes in pairs]
+        return [  # plain numbers, no `Ratio`
+            (+by_node[nodes[0]] if len(nodes) == 1 else merged(nodes)) if nodes else None
+            for nodes in found
+        ]
+
+    def _merged(self, nodes: Sequence[str]) -> float | None:
+        merge = self.annotation.merge
+        number = None if merge is None else merge([*map(self.by_node.__getitem__, nodes)])
         return None if number is None else +number
 
     def is_unknown(self, members: Iterable[str]) -> bool:
@@ -171,16 +181,22 @@ class Numbers:
         Grad nodes alone, as in the backward view, have those of the tensors whose gradients they
         receive.
         """
-        return self._all_of(self.owned.within(members))
-
-    def _all_of(self, whole: Whole) -> list[float]:
-        nodes = [*filter(self.by_node.__contains__, whole)]
-        if self.annotation.merge is None:
-            if not nodes:
-                nodes = [self._received[member] for member in whole if member in self._received]
-            if len(nodes) > 1:
-                nodes = _of_outputs(self.owned.recording, whole, nodes) or nodes
+        [nodes] = self._counted([self.owned.within(members)])
         return [*map(self.by_node.__getitem__, nodes)]
+
+    def _counted(self, places: Sequence[Whole]) -> list[list[str]]:
+        """The nodes of each place whose numbers count."""
+        has = self.by_node.__contains__
+        found = [[*filter(has, whole)] for whole in places]
+        return found if self.annotation.merge is not None else [*map(self._alone, places, found)]
+
+    def _alone(self, whole: Whole, nodes: list[str]) -> list[str]:
+        """Those that count if numbers cannot be combined; all *nodes* have numbers."""
+        if not nodes:
+            nodes = [self._received[member] for member in whole if member in self._received]
+        if len(nodes) < 2:
+            return nodes
+        return _of_outputs(self.owned.recording, whole, nodes) or nodes
 
     @cached_property
     def _received(self) -> Mapping[str, str]:

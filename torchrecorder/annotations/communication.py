@@ -27,7 +27,7 @@ def _by_node(
     def compute(recording: RecordedRun) -> dict[str, float]:
         found: dict[str, float] = {}
         owned: dict[ScopeId | None, GradId] = {}
-        for grad in recording.grad_nodes.values():
+        for grad in recording.grad_nodes.values() if recording.communications else ():
             if grad.owner is not None:
                 owned.setdefault(grad.scope, grad.id)
         for sent, call in _with_calls(recording):
@@ -45,7 +45,8 @@ def _by_node(
 def _with_calls(recording: RecordedRun) -> Iterator[tuple[Communication, OpId | None]]:
     """Each communication; one in backward with the call of its pass, if in the same process."""
     ops = {run.run: run.op for run in recording.backward_runs if run.op in recording.ops}
-    calls = {ran.grad: ops.get(ran.run) for ran in reversed(recording.grad_runs)}
+    runs = recording.grad_runs if recording.communications else ()
+    calls = {ran.grad: ops.get(ran.run) for ran in reversed(runs)}
     call = next(iter(ops.values()), None)
     for sent in recording.communications:
         call = calls.get(sent.grad, call) if sent.grad is not None else call

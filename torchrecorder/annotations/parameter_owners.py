@@ -84,31 +84,41 @@ class ParameterOwners:
         recording, found = self.recording, Whole(dict.fromkeys(members))
         if recording.former and not recording.former.issuperset(found):
             found = Whole((item, None) for item in found if item not in recording.former)
-        scopes, modules, reads = recording.scopes, recording.modules, self.function_reads
-        calls = map(ScopeId, filter(scopes.__contains__, found))
-        called = [scopes[call].module for call in calls]
-        called += map(ModuleId, filter(modules.__contains__, found))
+        called, own, reads = self._module_of, self._own, self.function_reads
         covered: set[ModuleId] = set()
-        for module in dict.fromkeys(called):
-            if module is not None and module not in covered:
+        for module in [*map(called.__getitem__, filter(called.__contains__, found))]:
+            if module not in covered:
                 below = self.modules(module)
                 covered.update(below)
                 for item in below:
-                    found.update(dict.fromkeys(map(str, own(modules[item]))))
-        for op in filter(reads.__contains__, list(found)):
+                    found.update(own[item])
+        for op in filter(reads.__contains__, list(found)) if reads else ():
             for read in reads[op]:
                 if read.scope in found and read.around not in found:
                     found.update(dict.fromkeys(read.values))
         return found
 
     @cached_property
+    def _module_of(self) -> Mapping[str, ModuleId]:
+        """The module of each of its calls, and itself."""
+        scopes, modules = self.recording.scopes.values(), self.recording.modules
+        found: dict[str, ModuleId] = dict(zip(modules, modules))
+        found.update((scope.id, scope.module) for scope in scopes if scope.module is not None)
+        return found
+
+    @cached_property
+    def _own(self) -> Mapping[ModuleId, dict[str, None]]:
+        """The parameters and buffers of each module itself."""
+        stored = ((module.id, module.stored) for module in self.recording.modules.values())
+        return {module: dict.fromkeys([slot.value for slot in slots]) for module, slots in stored}
+
+    @cached_property
     def loose(self) -> frozenset[ValueId]:
         """The parameters that no module has, such as one in a list; none that a comparison has from
         the first recording only."""
-        recording = self.recording
-        held = {value for module in recording.modules.values() for value in own(module)}
-        stored = (one.id for one in recording.values.values() if one.role in STORED)
-        return frozenset(one for one in stored if not (one in held or one in recording.former))
+        values = self.recording.values.values()
+        stored = frozenset([value.id for value in values if value.role in STORED])
+        return stored.difference(self.recording.former, *self._own.values())
 
     @cached_property
     def function_reads(self) -> Mapping[str, Sequence[FunctionRead]]:

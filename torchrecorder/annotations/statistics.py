@@ -81,6 +81,8 @@ def activation_norms(recording: RecordedRun) -> dict[str, float]:
 def added_gradients(recording: RecordedRun) -> dict[ValueId, Statistics]:
     """For each leaf, statistics of the gradient that the last pass accumulated, if only once."""
     found: dict[ValueId, Statistics] = {}
+    if not recording.statistics:
+        return found
     first, seen = before_writes(recording), set[tuple[str, int]]()
     again = recomputed(recording)
     for gradient in gradients(recording):

@@ -18,9 +18,11 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.median_runs import own_seconds
 from torchrecorder.graph.nodes import Value
+from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 
 
+@once
 def forward_seconds(recording: RecordedRun) -> dict[str, float]:
     """Seconds of each op, and of each scope outside its ops and inner scopes.
 
@@ -46,6 +48,7 @@ def _is_cuda(tensor: Value | Gradient) -> bool:
     return tensor.device.startswith("cuda")
 
 
+@once
 def backward_seconds(recording: RecordedRun) -> dict[str, float]:
     """Seconds of each grad node; those of ``AccumulateGrad`` count for the node before it."""
     device = recording.measured.get(SECONDS_ON_DEVICE, {})

@@ -45,16 +45,23 @@ class Html(Checked):
 
 def page(data: dict[str, Any]) -> str:
     """The page that shows *data*."""
-    scripts = [_lean(_asset(name)) for name in _scripts()]
-    css = "".join(_lean(_asset(name)) for name in STYLES)
     return _template().render(  # type: ignore[no-any-return]
         name=printable(data["name"]),
         theme=data["theme"],
-        csp=policy(scripts, css),
-        style=css,
-        scripts=scripts,
         data=embedded(data),
+        **_program(),
     )
+
+
+@lru_cache(maxsize=1)
+def _program() -> dict[str, Any]:
+    """The scripts, styles and policy, which are those of all pages."""
+    names = (file.name for file in _FOLDER.iterdir() if file.name.endswith(".js"))
+    # the script that starts the page comes after all that it uses
+    ordered = sorted(names, key=lambda name: (name == "page.js", name))
+    scripts = [_lean(_asset(name)) for name in ordered]
+    css = "".join(_lean(_asset(name)) for name in STYLES)
+    return {"scripts": scripts, "style": css, "csp": policy(scripts, css)}
 
 
 def embedded(data: dict[str, Any]) -> str:
@@ -97,14 +104,6 @@ def _lean(text: str) -> str:
     return re.sub(r"^\s*(//.*)?\n|^ +", "", text, flags=re.MULTILINE)
 
 
-@lru_cache(maxsize=1)
-def _scripts() -> list[str]:
-    """The names of the scripts; that which starts the page comes after all that it uses."""
-    names = (file.name for file in _FOLDER.iterdir() if file.name.endswith(".js"))
-    return sorted(names, key=lambda name: (name == "page.js", name))
-
-
-@lru_cache(maxsize=64)
 def _asset(name: str) -> str:
     return _FOLDER.joinpath(name).read_text(encoding="utf-8")
 

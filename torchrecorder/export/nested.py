@@ -144,11 +144,14 @@ def _from_slanted_side(route: Sequence[PlanePoint], box: PlacedBox) -> tuple[Pla
     return ((x + SLANT * box.width * (1 - share), y), *rest)
 
 
-def closed_size(shape: Shape, figure: Figure, outputs: Text | None) -> tuple[float, float]:
-    """Width and height of a box around its label, in points."""
+def closed_size(
+    shape: Shape, figure: Figure, outputs: Text | None, label: tuple[Text, ...] | None = None
+) -> tuple[float, float]:
+    """Width and height of a box around its label, or another *label*, in points."""
     if shape.look.outline == "circle" and outputs is None:
         return figure.fontsize * ROUND, figure.fontsize * ROUND
-    label = shape.label if outputs is None else (*shape.label, outputs)
+    label = shape.label if label is None else label
+    label = label if outputs is None else (*label, outputs)
     width, height = label_size(
         label, figure.fontsize, bold=shape.look.bold, fontname=figure.fontname
     )

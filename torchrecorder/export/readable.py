@@ -19,6 +19,7 @@ from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import A4_LENGTH, READABLE, Paper
 from torchrecorder.style.style import Style
 from torchrecorder.views.auto_depth import DepthChoice
+from torchrecorder.views.page_view import page_view
 from torchrecorder.views.pipeline import ViewOptions, choice_of, make_view
 from torchrecorder.views.view import View
 
@@ -53,8 +54,10 @@ def readable_view(
     """
     painted = Svg() if exporter is None else exporter
     paper = style.paper()
+    if isinstance(exporter, Html):
+        return page_view(recording, options)
     if not paper or not isinstance(painted, LaidOut) or options.view == "backward":
-        return make_view(recording, options, arrows=not isinstance(exporter, Html))
+        return make_view(recording, options)
     least = style.min_fontsize or READABLE
     found: list[_Print] = []
     for tried in _fewer(recording, options):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from html import escape, unescape
 
 from torchrecorder.errors import LayoutFailed
@@ -72,14 +73,19 @@ def _box(match: re.Match[str]) -> str:
 
 
 def _with_fallback(match: re.Match[str]) -> str:
+    return f'font-family="{_families(match[1])}"'
+
+
+@lru_cache(maxsize=64)
+def _families(text: str) -> str:
     """A family, escaped; if it stands alone, with the generic family that is most like it."""
-    families = escape(unescape(match[1]))
+    families = escape(unescape(text))
     behind = ""
     if "," not in families and families.strip().lower() not in _GENERIC:
         serif = _SERIF.search(families) and not _SANS.search(families)
         kind = "monospace" if _MONOSPACE.search(families) else "serif" if serif else "sans-serif"
         behind = f",{kind}"
-    return f'font-family="{families}{behind}"'
+    return families + behind
 
 
 def _title(match: re.Match[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Protocol
 
 from torchrecorder.events import (
@@ -150,7 +151,7 @@ def calls_of_kind(scopes: Mapping[ScopeId, Scope], *kinds: ScopeKind) -> dict[Sc
     Scopes in which a module runs are not considered, such as an optimizer step with a closure; but
     scopes of these kinds inside them are.
     """
-    if not any(scope.kind in kinds for scope in scopes.values()):
+    if not any(map(kinds.__contains__, map(attrgetter("kind"), scopes.values()))):
         return {}
     running: set[ScopeId | None] = {None}
     for scope in scopes.values():

@@ -50,12 +50,14 @@ class GroupSiblings:
                 )
 
     def __call__(self, recording: RecordedRun) -> RecordedRun:
-        """*recording* with a scope around the members of each group.
+        """*recording* with a scope around the members of each group; itself without groups.
 
         Raises:
             InvalidArgument: A path matches nothing, something is in two groups, or the members of
                 a group are not in one scope.
         """
+        if not self.names:
+            return recording
         taken: dict[str, str] = {}
         wanted = map(patterns, self.names.values())
         everything = NamePatterns(chain.from_iterable(wanted))

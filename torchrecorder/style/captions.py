@@ -52,8 +52,6 @@ class Captions:
         self.sent = CommunicationCaptions(view)
         self.renamed = Renaming(style.rename)
         self.composites = Composites(recording, self.renamed.cls)
-        self._boxes: dict[int, tuple[Box, tuple[Text, ...]]] = {}
-        self._clusters: dict[int, tuple[Cluster, tuple[Text, ...]]] = {}
 
     @cached_property
     def differences(self) -> Differences:
@@ -72,9 +70,7 @@ class Captions:
 
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
-        if id(box) not in self._boxes:  # a page draws each box in two themes
-            self._boxes[id(box)] = box, self._finished(self._lines(box), box)
-        return self._boxes[id(box)][1]
+        return self._finished(self._lines(box), box)
 
     def _finished(self, lines: tuple[Text, ...], drawn: Box | Cluster) -> tuple[Text, ...]:
         """*lines* with wrapped names, and the number of repeats that have the box."""
@@ -113,9 +109,7 @@ class Captions:
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""
-        if id(cluster) not in self._clusters:
-            self._clusters[id(cluster)] = cluster, self._finished(self._corner(cluster), cluster)
-        return self._clusters[id(cluster)][1]
+        return self._finished(self._corner(cluster), cluster)
 
     def _corner(self, cluster: Cluster) -> tuple[Text, ...]:
         if op := self.recording.ops.get(OpId(cluster.id)):

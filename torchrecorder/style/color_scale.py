@@ -27,10 +27,8 @@ class ColorScale:
         self,
         view: View,
         annotation: Union[str, Annotation],
-        theme: Theme,
         ends: tuple[float, float] | None = None,
     ) -> None:
-        self.theme = theme
         self.view = view
         self.numbers = numbers_of(view.recording, annotation)
         self.annotation = self.numbers.annotation
@@ -55,13 +53,13 @@ class ColorScale:
         counts = self.annotation.merge is sum and not self.annotation.logarithmic
         return (min(0.0, *shown) if counts else min(shown)), max(shown)
 
-    def look(self, box: Box, look: Look) -> Look:
+    def look(self, box: Box, look: Look, theme: Theme) -> Look:
         """*look* in the color for the number of the box; unfilled without a number."""
         number = self.found.get(box.id)
         if number is None:
-            return self.theme.unfilled(look)
+            return theme.unfilled(look)
         known = math.isfinite(number)
-        one = self._swatch(self.share(number)) if known else self.theme.looks["failed"]
+        one = _swatch(self.share(number), theme) if known else theme.looks["failed"]
         return replace(look, fill=one.fill, stroke=one.stroke, text=one.text)
 
     def share(self, number: float) -> float:
@@ -77,20 +75,20 @@ class ColorScale:
         """The number of the box."""
         return (Text(box_line(self.numbers, self.view, box)),) if box.id in self.found else ()
 
-    def legend(self) -> tuple[LegendEntry, ...]:
+    def legend(self, theme: Theme) -> tuple[LegendEntry, ...]:
         """The legend of the scale: its title, then colors from low to high."""
         if not self.found:
             several = self.numbers.by_node and self.annotation.merge is None
             why = "several numbers for each box" if several else "nothing recorded"
             text = f"{self.annotation.title}: {why}"
-            return (LegendEntry(text, self.theme.text_only, "scale"),)
-        entries = self._names() if self.annotation.discrete else self._steps()
+            return (LegendEntry(text, theme.text_only, "scale"),)
+        entries = (self._names if self.annotation.discrete else self._steps)(theme)
         if not all(map(math.isfinite, self.found.values())):
-            wrong = replace(self.theme.looks["failed"], outline="box")
+            wrong = replace(theme.looks["failed"], outline="box")
             entries.append(LegendEntry("NaN or infinite", wrong))
         return tuple(entries)
 
-    def _names(self) -> list[LegendEntry]:
+    def _names(self, theme: Theme) -> list[LegendEntry]:
         """An entry for each number, or for some of them if there are many."""
         numbers = sorted(set(self.found.values()))
         chosen = numbers
@@ -100,14 +98,14 @@ class ColorScale:
         if len(numbers) > MAX_COLORS:
             texts[-1] = f"… {texts[-1]}"
         return [
-            LegendEntry(self.annotation.title, self.theme.text_only, "number"),
+            LegendEntry(self.annotation.title, theme.text_only, "number"),
             *(
-                LegendEntry(text, self._swatch(self.share(number)), "number")
+                LegendEntry(text, _swatch(self.share(number), theme), "number")
                 for text, number in zip(texts, chosen)
             ),
         ]
 
-    def _steps(self) -> list[LegendEntry]:
+    def _steps(self, theme: Theme) -> list[LegendEntry]:
         """Equal steps of the scale, as many as have different texts; a single one if all numbers
         are equal."""
         texts = {1.0: self._number(1.0)}
@@ -117,8 +115,8 @@ class ColorScale:
             if steps == 1 or len(set(finer.values())) == len(finer):
                 texts = finer
         return [
-            LegendEntry(self._title(), self.theme.text_only, "scale"),
-            *(LegendEntry(text, self._swatch(share), "scale") for share, text in texts.items()),
+            LegendEntry(self._title(), theme.text_only, "scale"),
+            *(LegendEntry(text, _swatch(share, theme), "scale") for share, text in texts.items()),
         ]
 
     def _number(self, share: float) -> str:
@@ -135,9 +133,10 @@ class ColorScale:
         several = means and any(self.view.copies(box) > 1 for box in boxes)
         return f"{self.annotation.title} (mean for ×N)" if several else self.annotation.title
 
-    def _swatch(self, share: float) -> Look:
-        fill = scale(self.theme.heat, share)
-        return Look(fill, mix(fill, self.theme.ink, 0.45), ink(fill), "box")
+
+def _swatch(share: float, theme: Theme) -> Look:
+    fill = scale(theme.heat, share)
+    return Look(fill, mix(fill, theme.ink, 0.45), ink(fill), "box")
 
 
 class BoxNumbers:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from torchrecorder.annotations.nan_origin import first_bad
 from torchrecorder.annotations.parameter_owners import cleared_gradients
@@ -13,7 +14,6 @@ from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import CALLED, GRADIENT_MESSAGE, UNFINISHED, GradId, OpId, ScopeId
 from torchrecorder.graph.gc_pause import without_gc
-from torchrecorder.graph.nodes import Scope
 from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.style import labels
 from torchrecorder.style.argument_marks import Mark, argument_marks
@@ -22,14 +22,12 @@ from torchrecorder.style.color_scale import BoxNumbers, ColorScale
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
-from torchrecorder.style.line_labels import (
-    WITH_SHAPE, circles, encircled, line_labels, line_tooltip,
-)
+from torchrecorder.style.line_labels import WITH_SHAPE, circles, line_labels, line_tooltip, symbol
 from torchrecorder.style.loops import feedback, next_round
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.style import Style, failed
 from torchrecorder.style.themes import Theme
-from torchrecorder.style.unread import unread, with_readers
+from torchrecorder.style.unread import leads_nowhere, unread, with_readers
 from torchrecorder.views.bundles import MAX_SINGLE_ARROWS, UPDATES, Bundle, bundles
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
@@ -104,39 +102,69 @@ def draw(
         captions: The captions of another view of the same recording without folds, in the same
             style except colors.
     """
-    drawing = _ViewDrawing(view, style, captions or Captions(view, style, _repeated(view)))
-    figure = drawing.figure(unread(view) if unused is None else unused)
-    finish = style.in_theme(style.theme).finish
-    done = figure if finish is None else finish(figure, view)
+    [figure] = draw_in(
+        [style.theme], view, style, unread(view) if unused is None else unused,
+        captions or Captions(view, style, _repeated(view)),
+    )
+    return figure
+
+
+def draw_in(
+    themes: Iterable[Theme], view: View, style: Style, unused: Mapping[str, str],
+    captions: Captions, *, brief: bool = False,
+) -> tuple[Figure, ...]:
+    """The figure of *view* in each of these *themes*, with the same texts; otherwise as `draw`.
+
+    A *brief* one has no tooltips, full names and marks of arguments.
+    """
+    drawing = _ViewDrawing(view, style, captions, unused, brief)
+    styles = map(style.in_theme, themes)
+    return tuple(_finished(drawing.figure(themed), view, themed) for themed in styles)
+
+
+def _finished(figure: Figure, view: View, style: Style) -> Figure:
+    done = figure if style.finish is None else style.finish(figure, view)
     if not isinstance(done, Figure):
         raise InvalidArgument(f"finish must give a Figure, not {shown(done)}")
     return done
 
 
 class _ViewDrawing:
-    """The parts of the figure of one view."""
+    """The parts of the figure of one view, without the looks of a theme."""
 
-    def __init__(self, view: View, style: Style, captions: Captions) -> None:
-        self.view, self.style, self.captions = view, style, captions
-        self.theme = style.theme
-        self.graphs = GraphMarks(view, style.theme)
+    def __init__(
+        self, view: View, style: Style, captions: Captions, unused: Mapping[str, str], brief: bool
+    ) -> None:
+        self.view, self.style, self.captions, self.unused = view, style, captions, unused
+        self.brief = brief
+        self.graphs, self.errors = GraphMarks(view), ErrorMarkers(view)
         self.heat = None
         if style.color_by is not None:
-            self.heat = ColorScale(view, style.color_by, style.theme, style.color_range)
+            self.heat = ColorScale(view, style.color_by, style.color_range)
         self.bundles = bundles(view)
-        self.texts = line_labels(view, self.bundles, captions)
+        self.encircled = set[str]()
+        texts = line_labels(view, self.bundles, captions)
+        self.shapes = [*self._shapes({self.bundles[number].first.tail for number in texts})]
+        self.groups = [*map(self._group, view.clusters.values())]
+        self.lines = [*self._lines(texts)]
 
-    def figure(self, unused: Mapping[str, str]) -> Figure:
-        """The figure, before the ``finish`` of the style; *unused* as for `draw`."""
-        view, style = self.view, self.style
-        marks = self.heat.legend() if self.heat is not None else self.graphs.legend()
+    def figure(self, style: Style) -> Figure:
+        """The figure, before the ``finish`` of the style, which is that of all themes in one."""
+        view, theme = self.view, style.theme
+        marks = (self.heat or self.graphs).legend(theme)
+        shapes = zip(view.boxes.values(), self.shapes)
+        groups = zip(view.clusters.values(), self.groups)
+        lines = zip(self.bundles, self.lines)
         return Figure(
             name=view.recording.name,
-            shapes=(*self._shapes(unused), *_notes(view, style)),
-            groups=tuple(map(self._group, view.clusters.values())),
-            lines=tuple(self._lines()),
+            shapes=(
+                *(shape(look=self._box_look(box, style)) for box, shape in shapes),
+                *_notes(view, style),
+            ),
+            groups=tuple(group(look=self._group_look(one, style)) for one, group in groups),
+            lines=tuple(line(look=self._line_look(one, style)) for one, line in lines),
             direction=style.direction,
-            background=self.theme.paper if style.background is None else style.background,
+            background=theme.paper if style.background is None else style.background,
             fontname=style.fontname,
             fontsize=style.fontsize,
             legend=(*marks, *(legend(view, style) if style.legend else ())),
@@ -144,16 +172,16 @@ class _ViewDrawing:
             paper=style.paper(),
         )
 
-    def _shapes(self, unused: Mapping[str, str]) -> Iterator[Shape]:
+    def _shapes(self, captioned: Collection[str]) -> Iterator[partial[Shape]]:
+        """The shape of each box, without its look; those *captioned* show outputs."""
         view, style, heat, graphs = self.view, self.style, self.heat, self.graphs
-        marks = ErrorMarkers(view)
         numbers = BoxNumbers(
             view, tuple(number for number in style.numbers if number != style.color_by)
         )
-        round_ = circles(view, {self.bundles[number].first.tail for number in self.texts})
+        round_ = circles(view, captioned)
         cleared: Mapping[str, str] = cleared_gradients(view.recording) if view.backward else {}
         for box in view.boxes.values():
-            look, label = style.look(box, view), self.captions.box(box)
+            label = self.captions.box(box)
             if box.kind is not BoxKind.GRAD and view.is_idle(box):
                 label = (*label, Text("no gradient" if box.kind in WITH_SHAPE else "did not run"))
             hooks = {cleared[member] for member in filter(cleared.__contains__, box.members)}
@@ -161,42 +189,58 @@ class _ViewDrawing:
                 label = (*label, *(Text(f"cleared by {item}") for item in hooks))
             if box.count > 1 and (back := feedback(view, box)):
                 label = (*label, Text(next_round(view, back)))
-            if box.id in unused:
-                label, look = with_readers(label, look, unused[box.id])
+            if box.id in self.unused:
+                label = with_readers(label, self.unused[box.id])
             label = (*label, *graphs.lines(box))
-            look = graphs.look(box, look) if heat is None else look
-            if box.share is not None:
-                look = dashed(look)
-            heated = heat is not None and not failed(box.id, view)
-            if heat is not None and heated:
-                look, label = heat.look(box, look), (*label, *heat.lines(box))
-            label = (*label, *numbers.lines(box), *marks.lines(box))
-            look = marks.look(box, look, self.theme, heated=heated)
-            if box.id in round_:
-                label, look = encircled(label, look, round_[box.id])
-            about = [self.captions.tooltip(box), *graphs.tooltip(box.members)]
-            yield Shape(
-                box.id, box.cluster, label, look, tooltip="\n".join(filter(None, about)),
-                count=box.count, kind=box.kind.value, name=self.captions.full_name(box.id),
+            if heat is not None and not failed(box.id, view):
+                label = (*label, *heat.lines(box))
+            label = (*label, *numbers.lines(box), *self.errors.lines(box))
+            if box.id in round_ and [text.text for text in label] == [round_[box.id]]:
+                self.encircled.add(box.id)
+                label = (symbol(round_[box.id]),)
+            shape = partial(
+                Shape, box.id, box.cluster, label, count=box.count, kind=box.kind.value
             )
+            if not self.brief:
+                about = [self.captions.tooltip(box), *graphs.tooltip(box.members)]
+                tooltip, name = "\n".join(filter(None, about)), self.captions.full_name(box.id)
+                shape = partial(shape, tooltip=tooltip, name=name)
+            yield shape
 
-    def _group(self, cluster: Cluster) -> Group:
+    def _box_look(self, box: Box, style: Style) -> Look:
+        view, theme, look = self.view, style.theme, style.look(box, self.view)
+        if box.id in self.unused and leads_nowhere(self.unused[box.id]):
+            look = replace(look, dash="dotted")
+        look = self.graphs.look(box, look, theme) if self.heat is None else look
+        if box.share is not None:
+            look = dashed(look)
+        heated = self.heat is not None and not failed(box.id, view)
+        if self.heat is not None and heated:
+            look = self.heat.look(box, look, theme)
+        look = self.errors.look(box, look, theme, heated=heated)
+        return replace(look, outline="circle") if box.id in self.encircled else look
+
+    def _group(self, cluster: Cluster) -> partial[Group]:
+        """The group of a cluster, without its look."""
         view, captions, graphs = self.view, self.captions, self.graphs
-        scope = view.recording.scopes.get(ScopeId(cluster.id))
-        about = [captions.scope_tooltip(scope, cluster)] if scope else []
         label = *captions.cluster(cluster), *graphs.corner(cluster)
         back = feedback(view, cluster) if cluster.count > 1 else ()
         if back:
             label = (*label, Text(next_round(view, back)))
-        return Group(
-            cluster.id, cluster.parent, label, self._group_look(cluster, scope),
-            tooltip="\n".join([*about, *graphs.tooltip([cluster.id])]),
-            count=cluster.count, name=captions.full_name(cluster.id),
+        group = partial(
+            Group, cluster.id, cluster.parent, label, count=cluster.count,
             loop=(back[0].tail, back[0].head) if back else None,
         )
+        if self.brief:
+            return group
+        scope = view.recording.scopes.get(ScopeId(cluster.id))
+        about = [captions.scope_tooltip(scope, cluster)] if scope else []
+        tooltip = "\n".join([*about, *graphs.tooltip([cluster.id])])
+        return partial(group, tooltip=tooltip, name=captions.full_name(cluster.id))
 
-    def _group_look(self, cluster: Cluster, scope: Scope | None) -> Look:
-        view, style, theme = self.view, self.style, self.theme
+    def _group_look(self, cluster: Cluster, style: Style) -> Look:
+        view, theme = self.view, style.theme
+        scope = view.recording.scopes.get(ScopeId(cluster.id))
         depth = view.nesting.depth[cluster.id]
         if scope is None and not is_block(cluster.id):
             look = theme.opened
@@ -208,37 +252,41 @@ class _ViewDrawing:
         if cluster.count > 1:
             look = replace(look, width=2.0)
         if style.color_by is None:
-            look = self.graphs.group_look(cluster, look)
+            look = self.graphs.group_look(cluster, look, theme)
         if cluster.share is not None:
             look = dashed(look)
         if failed(cluster.id, view):
             look = replace(look, stroke=theme.looks["failed"].stroke, width=1.8)
         return look
 
-    def _lines(self) -> Iterator[Line]:
+    def _lines(self, texts: Mapping[int, str]) -> Iterator[partial[Line]]:
+        """The line of each bundle, without its look; *texts* are the labels of some."""
         view = self.view
-        marks, side = argument_marks(view, self.bundles), view.recording.side_values
+        marks = {} if self.brief else argument_marks(view, self.bundles)
+        side = view.recording.side_values
         for number, bundle in enumerate(self.bundles):
-            arrow, look = bundle.first, self._line_look(bundle)
-            value, mark = same(view, arrow), marks.get(number, Mark())
-            broken = "\nacross a graph break" if self.graphs.crosses(arrow) else ""
-            yield Line(
-                arrow.tail, arrow.head, self.texts.get(number, ""), look,
-                tooltip=line_tooltip(view, bundle) + broken, value=bundle.trunk or value,
+            arrow, value = bundle.first, same(view, bundle.first)
+            line = partial(
+                Line, arrow.tail, arrow.head, texts.get(number, ""), value=bundle.trunk or value,
                 result=result(view.recording, arrow.tail, value), count=len(bundle.arrows),
-                mark=mark.text, place=mark.place, side=arrow.value in side,
+                side=arrow.value in side,
             )
+            if not self.brief:
+                mark, tooltip = marks.get(number, Mark()), line_tooltip(view, bundle)
+                tooltip += "\nacross a graph break" if self.graphs.crosses(arrow) else ""
+                line = partial(line, tooltip=tooltip, mark=mark.text, place=mark.place)
+            yield line
 
-    def _line_look(self, bundle: Bundle) -> Look:
+    def _line_look(self, bundle: Bundle, style: Style) -> Look:
         """The look of a line: light for updates, wide if it stands for many arrows."""
-        theme, attributes = self.theme, self.style.edge_attributes
+        theme, attributes = style.theme, style.edge_attributes
         look = theme.line if bundle.first.value else theme.gradient
         if bundle.flow in UPDATES:
             look = theme.update
         elif len(bundle.arrows) > MAX_SINGLE_ARROWS:
             look = replace(look, width=WIDE * look.width)
         broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
-        look = self.graphs.line(bundle.first, dashed(look) if broken else look)
+        look = self.graphs.line(bundle.first, dashed(look) if broken else look, theme)
         return replace(look, attributes=attributes) if attributes else look
 
 

@@ -32,35 +32,31 @@ ROWS = 3
 class GraphMarks:
     """Looks and captions for compiled graphs; empty if the recording has none."""
 
-    def __init__(self, view: View, theme: Theme) -> None:
+    def __init__(self, view: View) -> None:
         recording = view.recording
         self.view = view
-        self.theme = theme
         self.found = bool(recording.compiled_graphs) and not view.backward
         self._known = recording.measured.get(COMPILED_GRAPH, {}) if self.found else {}
         self._breaks = breaks_at(recording) if self.found else {}
         self._kernels = kernels_of(recording) if self.found else {}
 
-    def look(self, box: Box, look: Look) -> Look:
+    def look(self, box: Box, look: Look, theme: Theme) -> Look:
         """*look* with the outline of the graph of *box*, and a mark at a graph break."""
         if self._is_break(box.id):
-            return replace(self._at_break(look), bold=True)
-        return self._outlined(look, self._graph_of.get(box.id), 2.0)
+            return replace(_at_break(look, theme), bold=True)
+        return _outlined(look, self._graph_of.get(box.id), 2.0, theme)
 
     def _is_break(self, box: str) -> bool:
         """Whether a box is an op at which a graph breaks."""
         return box in self._breaks and box in self.view.recording.ops
 
-    def _at_break(self, look: Look) -> Look:
-        return replace(look, stroke=self.theme.looks["failed"].stroke, dash="dotted", width=2.0)
-
-    def group_look(self, cluster: Cluster, look: Look) -> Look:
+    def group_look(self, cluster: Cluster, look: Look, theme: Theme) -> Look:
         """*look* with the outline of a graph, if all ops of an open scope are in it."""
         if not self.found:
             return look
         scope = self.view.recording.scopes.get(ScopeId(cluster.id))  # not for a block of siblings
         ops = ops_inside(self.view.recording, [scope.id] if scope is not None else [])
-        return self._outlined(look, self._only(ops), 1.8)
+        return _outlined(look, self._only(ops), 1.8, theme)
 
     def lines(self, box: Box) -> Iterator[Text]:
         """The captions of a box: its graph breaks."""
@@ -85,36 +81,32 @@ class GraphMarks:
             text += [f"graph break{_place(entry)}: {entry.reason}", entry.explanation, *entry.hints]
         return list(filter(None, text))
 
-    def line(self, arrow: Arrow, look: Look) -> Look:
+    def line(self, arrow: Arrow, look: Look, theme: Theme) -> Look:
         """*look*, with a mark if *arrow* leaves a graph."""
-        return self._across(look) if self.crosses(arrow) else look
-
-    def _across(self, look: Look) -> Look:
-        stroke = self.theme.looks["failed"].stroke
-        return replace(look, stroke=stroke, dash="dashed", width=max(look.width, 1.4))
+        return _across(look, theme) if self.crosses(arrow) else look
 
     def crosses(self, arrow: Arrow) -> bool:
         """Whether *arrow* leads from one graph to another, or to or from Python."""
         tail, head = self._graph_of.get(arrow.tail), self._graph_of.get(arrow.head)
         return tail is not None and head is not None and tail != head
 
-    def legend(self) -> Iterator[LegendEntry]:
+    def legend(self, theme: Theme) -> Iterator[LegendEntry]:
         """Rows for graphs and for marks of breaks."""
-        plain = replace(self.theme.looks["op"], outline="box")
+        plain = replace(theme.looks["op"], outline="box")
         total = len(self.view.recording.compiled_graphs)
         shown = sorted(set(self._graph_of.values()) - {0.0})
         for number in shown[:MAX_GRAPHS]:
             text = f"compiled graph {number:.0f} of {total}"
-            yield LegendEntry(text, self._outlined(plain, number, 2.0))
+            yield LegendEntry(text, _outlined(plain, number, 2.0, theme))
         if len(shown) > MAX_GRAPHS:
             yield LegendEntry("… and so on", plain)
         python = [box for box, graph in self._graph_of.items() if graph == 0]
         if not all(map(self._is_break, python)):
-            yield LegendEntry("runs in Python", self._outlined(plain, 0.0, 2.0))
+            yield LegendEntry("runs in Python", _outlined(plain, 0.0, 2.0, theme))
         if any(map(self._is_break, python)):
-            yield LegendEntry("breaks the graph, runs in Python", self._at_break(plain))
+            yield LegendEntry("breaks the graph, runs in Python", _at_break(plain, theme))
         if any(map(self.crosses, self.view.arrows)):
-            yield LegendEntry("arrow across a graph break", self._across(plain))
+            yield LegendEntry("arrow across a graph break", _across(plain, theme))
 
     @cached_property
     def _graph_of(self) -> dict[str, float]:
@@ -126,16 +118,6 @@ class GraphMarks:
     def _only(self, members: Iterable[str]) -> float | None:
         numbers = {self._known[member] for member in members if member in self._known}
         return numbers.pop() if len(numbers) == 1 else None
-
-    def _outlined(self, look: Look, graph: float | None, width: float) -> Look:
-        if graph is None:
-            return look
-        if graph == 0:
-            return replace(look, dash="dotted", width=width, stroke=self.theme.ink)
-        if self.theme is PRINT:
-            return replace(look, dash="dashed" if graph % 2 == 0 else "solid", width=width)
-        hue = HUES[(int(graph) - 1) % len(HUES)]
-        return replace(look, stroke=mix(hue, self.theme.ink, 0.1), width=width, dash="solid")
 
     def _texts(self, breaks: Iterable[GraphBreak], placed: bool) -> Iterator[Text]:
         several = list(breaks)
@@ -149,6 +131,26 @@ class GraphMarks:
                 rest = " ".join(lines[2:])
                 lines = [*lines[:2], textwrap.shorten(rest, REASON_LENGTH, placeholder="…")]
             yield from map(Text, lines)
+
+
+def _at_break(look: Look, theme: Theme) -> Look:
+    return replace(look, stroke=theme.looks["failed"].stroke, dash="dotted", width=2.0)
+
+
+def _across(look: Look, theme: Theme) -> Look:
+    stroke = theme.looks["failed"].stroke
+    return replace(look, stroke=stroke, dash="dashed", width=max(look.width, 1.4))
+
+
+def _outlined(look: Look, graph: float | None, width: float, theme: Theme) -> Look:
+    if graph is None:
+        return look
+    if graph == 0:
+        return replace(look, dash="dotted", width=width, stroke=theme.ink)
+    if theme is PRINT:
+        return replace(look, dash="dashed" if graph % 2 == 0 else "solid", width=width)
+    hue = HUES[(int(graph) - 1) % len(HUES)]
+    return replace(look, stroke=mix(hue, theme.ink, 0.1), width=width, dash="solid")
 
 
 def _place(each: GraphBreak) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import Union
 
@@ -15,7 +14,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import first_in_memory
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
-from torchrecorder.style.figure import Look, Text
+from torchrecorder.style.figure import Text
 from torchrecorder.style.merge_captions import first_to_last, same
 from torchrecorder.views.bundles import (
     FLOW_OF, MAX_SINGLE_ARROWS, Bundle, FlowKind, is_gradient, values_of,
@@ -44,11 +43,9 @@ def circles(view: View, captioned: Collection[str]) -> dict[str, str]:
     }
 
 
-def encircled(label: tuple[Text, ...], look: Look, name: str) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of *box*: those of a circle if its label has nothing but the *name*."""
-    if [text.text for text in label] != [name]:
-        return label, look
-    return (Text(SYMBOLS[name], "title"),), replace(look, outline="circle")
+def symbol(name: str) -> Text:
+    """The label of the circle for an operation."""
+    return Text(SYMBOLS[name], "title")
 
 
 WITH_SHAPE = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT, BoxKind.TENSOR)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import replace
 from operator import attrgetter
 
 from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
@@ -11,7 +10,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import is_alias, replacements
 from torchrecorder.graph.structural_hash import BACKWARD
-from torchrecorder.style.figure import Look, Text
+from torchrecorder.style.figure import Text
 from torchrecorder.views.effects import lasting
 from torchrecorder.views.quiet_ops import is_copy, is_identity
 from torchrecorder.views.view import Box, BoxKind, View
@@ -124,13 +123,13 @@ def _is_inside(view: View, box: Box, scopes: Set[ScopeId]) -> bool:
     return any(scope in scopes for op in _ops_of(view, box) for scope in within(op.scope))
 
 
-def with_readers(
-    label: tuple[Text, ...], look: Look, readers: str
-) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of an idle box: a title and a dotted outline if nothing reads it."""
-    if readers == DEAD_END:
-        return label, replace(look, dash="dotted")
-    if readers != NOT_READ:
-        return ((*label, Text(readers)) if readers else label), look
-    titles = tuple(text for text in label if text.part == "title")
-    return (*titles, Text(NOT_READ)), replace(look, dash="dotted")
+def leads_nowhere(readers: str) -> bool:
+    """Whether nothing reads the results of the box with this caption: its outline is dotted."""
+    return readers in (DEAD_END, NOT_READ)
+
+
+def with_readers(label: tuple[Text, ...], readers: str) -> tuple[Text, ...]:
+    """The label of a box with the caption *readers*; of one that nothing reads, the title alone."""
+    if readers == NOT_READ:
+        label = tuple(text for text in label if text.part == "title")
+    return label if readers in ("", DEAD_END) else (*label, Text(readers))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torchrecorder.events import FUNCTION, MODES, SUM, ScopeId, ScopeKind
 from torchrecorder.graph.differences import changed_inside
+from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.effects import idle_calls
@@ -25,6 +26,7 @@ GOOD_SHARE = 1 / 2
 """One depth for all modules is good enough if it draws at least this share of *max_boxes*."""
 
 
+@once
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
     """The number of scopes around each scope; -1 under None, for the top.
 
@@ -34,6 +36,7 @@ def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
     return Nesting(parents, recording.transparent).depth
 
 
+@once
 def max_depth(recording: RecordedRun) -> int:
     """The depth at which every scope is open and each op has its box."""
     depths = scope_depths(recording)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Union
+from typing import Literal, TypeVar, Union
 
 from torchrecorder.checks import (
     FLAG, MAPPING, PATTERN, PLACE, TEXTS, number_or, one_of, pair, whole_number, words,
@@ -40,6 +40,8 @@ from torchrecorder.views.tensors import show_tensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unread_arguments import hide_unread_arguments, overwritten
 from torchrecorder.views.view import BoxKind, Step, Unfolded, View
+
+StateT = TypeVar("StateT")
 
 COUNTED_KINDS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
 """The kinds of boxes that *max_boxes* counts."""
@@ -195,22 +197,15 @@ class ViewOptions(Checked):
 
 
 @without_gc()
-def make_view(
-    recording: RecordedRun, options: ViewOptions = ViewOptions(), *, arrows: bool = True
-) -> View:
-    """The view of *recording* for *options*. Its *arrows*, and what its boxes say about repeats,
-    may be left out: a page draws its `unfolded` view.
+def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> View:
+    """The view of *recording* for *options*.
 
     Raises:
         InvalidArgument: *recording* is not a recording, or an option does not fit it.
     """
-    check_recording(recording)
-    grouped = WithFunctions(options.functions)(GroupSiblings(options.group)(recording))
-    part = Focus(options.focus, options.since, options.until)(grouped)
-    HideNamed(patterns(options.hide)).check("hide", grouped, part)
-    NamedScopes(patterns(options.closed)).check("closed", grouped, part)
+    part = part_of(recording, options)
     if options.view == "backward":
-        if grouped.grad_nodes and not part.grad_nodes:
+        if recording.grad_nodes and not part.grad_nodes:
             raise InvalidArgument(
                 "view='backward' shows the autograd graph, and the chosen part of the run has none"
             )
@@ -220,36 +215,48 @@ def make_view(
             view = Fold(similar=options.fold == "similar")(view)
         return replace(view, unfolded=partial(_unfolded_backward, part, options))
     start, quiet = full_view(part), find_quiet(part, options)
-    view = _steps(start, options, quiet, arrows)
-    return replace(view, unfolded=partial(_unfolded, start, options, quiet))
+    view = fitting(part, options, quiet, partial(_through, start, options, quiet), _drawn)
+    return replace(view, unfolded=partial(unfolded, start, options, quiet))
 
 
-def _steps(start: View, options: ViewOptions, quiet: frozenset[OpId], arrows: bool) -> View:
-    """The view for *options*, with fewer open scopes if repeats that do not fold make too many
-    boxes."""
-    recording = start.recording
-    through = partial(_through, start, options, quiet, arrows=arrows)
+def part_of(recording: RecordedRun, options: ViewOptions) -> RecordedRun:
+    """The part of *recording* that is drawn, with scopes for groups and functions."""
+    check_recording(recording)
+    grouped = WithFunctions(options.functions)(GroupSiblings(options.group)(recording))
+    part = Focus(options.focus, options.since, options.until)(grouped)
+    HideNamed(patterns(options.hide)).check("hide", grouped, part)
+    NamedScopes(patterns(options.closed)).check("closed", grouped, part)
+    return part
+
+
+def fitting(
+    recording: RecordedRun, options: ViewOptions, quiet: frozenset[OpId],
+    through: Callable[[DepthChoice], StateT], drawn: Callable[[StateT], int],
+) -> StateT:
+    """What *through* makes for *options*, with fewer open scopes if repeats that do not fold make
+    too many boxes; *drawn* counts these."""
     choice = choice_of(recording, options, quiet)
     view = through(choice)
-    if choice.plain is not None and _drawn(view) > options.max_boxes:
+    if choice.plain is not None and drawn(view) > options.max_boxes:
         view = through(choice.plain)
     expected = max(options.max_boxes, choice.boxes)
-    if options.depth is None and _drawn(view) > expected * REFOLD_FACTOR:
-        unfolded = choice_of(recording, replace(options, fold=False), quiet)
-        choice = unfolded.plain or unfolded
-        view = min(view, through(choice), key=_drawn)
+    if options.depth is None and drawn(view) > expected * REFOLD_FACTOR:
+        wide = choice_of(recording, replace(options, fold=False), quiet)
+        choice = wide.plain or wide
+        view = min(view, through(choice), key=drawn)
         for depth in range(choice.depth + 1, max_depth(recording)):
             deeper = through(replace(choice, depth=depth))
-            if _drawn(deeper) > options.max_boxes:
+            if drawn(deeper) > options.max_boxes:
                 break
             view = deeper
     return view
 
 
 def _through(
-    view: View, options: ViewOptions, quiet: frozenset[OpId], choice: DepthChoice, **fold: bool
+    view: View, options: ViewOptions, quiet: frozenset[OpId], choice: DepthChoice, *,
+    fold: bool = True,
 ) -> View:
-    for step in plan(view.recording, options, choice, quiet, **fold):
+    for step in plan(view.recording, options, choice, quiet, fold=fold):
         view = step(view)
     return view
 
@@ -259,13 +266,21 @@ def _drawn(view: View) -> int:
     return sum(box.kind in COUNTED_KINDS for box in view.boxes.values())
 
 
+def closed_scopes(
+    recording: RecordedRun, options: ViewOptions, choice: DepthChoice
+) -> frozenset[str]:
+    """The scopes that stay closed, whatever their depth."""
+    named = NamedScopes(patterns(options.closed)), NamedScopes(patterns(options.hide))
+    return choice.closed.union(*(each.scopes(recording) for each in named))
+
+
 def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
     start = backward_view(part, sys.maxsize)
     view, groups, similar = _repeats(start, options)
     return Unfolded(view, members(view, members(start)), groups, similar)
 
 
-def _unfolded(start: View, options: ViewOptions, quiet: frozenset[OpId]) -> Unfolded:
+def unfolded(start: View, options: ViewOptions, quiet: frozenset[OpId]) -> Unfolded:
     """Everything that can be opened in the view with these *options*; *start* is the view of the
     whole run."""
     choice = DepthChoice(max_depth(start.recording), frozenset())
@@ -291,7 +306,6 @@ def plan(
     quiet: frozenset[OpId] | None = None,
     *,
     fold: bool = True,
-    arrows: bool = True,
 ) -> list[Step]:
     """The steps that make the view of *recording*, in order.
 
@@ -302,13 +316,11 @@ def plan(
         quiet: The ops that are not shown, if known.
         fold: Whether the last steps are there, which fold what *options* ask for and then draw
             tensors: a tensor between two repeats is inside their fold.
-        arrows: Whether the arrows are needed when that is done.
     """
     quiet = find_quiet(recording, options) if quiet is None else quiet
     choice = choice or choice_of(recording, options, quiet)
     unwanted = HideNamed(patterns(options.hide))
-    closed = NamedScopes(patterns(options.closed)).scopes(recording)
-    closed |= choice.closed | unwanted.scopes(recording)
+    closed = closed_scopes(recording, options, choice)
     # what `HideStored` hides would leave open scopes empty, as what is quiet would
     hidden = quiet if options.parameters else quiet | recording.bookkeeping
     steps: list[Step] = [] if options.queries else [hide_unread_arguments]
@@ -324,7 +336,7 @@ def plan(
     if options.fold:
         steps.append(group_samples)
     if options.fold and fold:
-        steps += [Fold(options.fold == "similar", arrows), group_outputs, group_inputs]
+        steps += [Fold(options.fold == "similar"), group_outputs, group_inputs]
     if options.tensors and fold:
         steps.append(show_tensors)
     return steps

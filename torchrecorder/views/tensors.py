@@ -108,7 +108,7 @@ def in_each(
     recording: RecordedRun, calls: Sequence[str], value: ValueId
 ) -> tuple[ValueId, ...]:
     """The results of *calls* at the index of *value*; only *value* if it is no result of them."""
-    if len(calls) == 1:
+    if len(calls) < 2:
         return (value,)
     rows = [results(recording, call) for call in calls]
     place = next((row.index(value) for row in rows if value in row), None)

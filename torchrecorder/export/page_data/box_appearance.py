@@ -16,7 +16,7 @@ from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
-from torchrecorder.style.draw import draw
+from torchrecorder.style.draw import draw_in
 from torchrecorder.style.figure import Figure, LegendEntry, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.labels import in_a_line
@@ -135,8 +135,9 @@ class TreeAppearance:
             return tuple(figure.legend for figure in self.opened)
         boxes = {**self.closed_boxes, **self.tree.view.boxes}
         view = replace(self.tree.view, boxes=boxes)
+        graphs = GraphMarks(view)
         return tuple(
-            (*GraphMarks(view, theme).legend(), *legend(view, replace(self.style, theme=theme)))
+            (*graphs.legend(theme), *legend(view, replace(self.style, theme=theme)))
             for theme in self.themes
         )
 
@@ -146,9 +147,9 @@ class TreeAppearance:
         return unread(self.tree.view)
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
-        light, dark = (
-            draw(view, self.style.in_theme(theme), self._unused, self.captions)
-            for theme in self.themes
+        light, dark = draw_in(
+            self.themes, view, self.style, self._unused, self.captions,
+            brief=self.style.finish is None,  # the page has the rest in its panel
         )
         return light, dark
 
@@ -207,8 +208,7 @@ class TreeAppearance:
     def _size(self, shape: Shape, label: tuple[Text, ...]) -> tuple[float, float]:
         key = label, shape.look.outline, shape.look.bold, shape.count > 1
         if key not in self._sizes:
-            whole = replace(shape, label=label)
-            self._sizes[key] = closed_size(whole, self.opened[0], None)
+            self._sizes[key] = closed_size(shape, self.opened[0], None, label)
         return self._sizes[key]
 
     def _fold(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -182,5 +182,6 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 _LOOK = [field.name for field in fields(Look) if field.name != "attributes"]
 
 
+@lru_cache(maxsize=4096)
 def _plain(look: Look) -> tuple[tuple[str, Any], ...]:
     return tuple((name, getattr(look, name)) for name in _LOOK)

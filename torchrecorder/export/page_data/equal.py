@@ -178,9 +178,11 @@ class _Keys:
 
     def _leaving(self, tail: str) -> Hashable:
         """The outputs of a box, which are shown on it: equal tensors have equal indices."""
+        if tail not in self._arrows:
+            return ()
         places: dict[object, tuple[int, int, int]] = {}
         found = []
-        for number in self._arrows.get(tail, ()):
+        for number in self._arrows[tail]:
             arrow = self.view.arrows[number]
             value = self.view.given(arrow) or arrow.value
             if value not in places:

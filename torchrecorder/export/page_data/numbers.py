@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -23,6 +24,9 @@ FORMATS: Mapping[Callable[[float], str], str] = {
     share: "share",
 }
 """The name of each number format in the page."""
+
+AT_ONCE = 1000
+"""The number of places whose members are in memory together."""
 
 
 def columns(
@@ -47,13 +51,12 @@ def columns(
     """
     chosen = (item.on(recording) for item in _chosen(style) if times or item.unit != "s")
     found = [_NumberColumn(numbers) for numbers in chosen if numbers.by_node]
-    owned, in_passes = ParameterOwners(recording), [one for one in found if one.annotation.passes]
-    for inside, count in zip(members, counts):
-        whole = owned.within(inside)  # once for all annotations
+    owned = ParameterOwners(recording)
+    for start in range(0, len(members), AT_ONCE):
+        places = slice(start, start + AT_ONCE)
+        wholes = [*map(owned.within, members[places])]  # once for all annotations
         for column in found:
-            column.add(whole, count)
-        for column in in_passes:
-            column.texts.append(column.numbers.text(whole))
+            column.add(wholes, counts[places])
     return [
         column.entry(strings) for column in found
         if any(value is not None for value in column.values)
@@ -71,9 +74,10 @@ def _chosen(style: Style) -> Iterator[Annotation]:
             yield found
 
 
-def _shown(value: float) -> float | None:
+@lru_cache(maxsize=4096)
+def _shown(value: float | None) -> float | None:
     """Integers in full, other numbers with four digits; None for NaN and infinity."""
-    if not isfinite(value):
+    if value is None or not isfinite(value):
         return None
     return int(value) if value == int(value) else float(f"{value:.4g}")
 
@@ -88,13 +92,16 @@ class _NumberColumn:
         self.means: list[int] = []
         self.texts: list[str] = []
 
-    def add(self, whole: Whole, count: int) -> None:
-        """Add a place with these nodes, which stands for *count* siblings."""
-        amount = self.numbers.of(whole)
-        if amount is None and count > 1:
-            amount = self.numbers.mean(whole, count)
-            self.means += [len(self.values)] if amount is not None else []
-        self.values.append(None if amount is None else _shown(amount))
+    def add(self, places: Sequence[Whole], counts: Sequence[int]) -> None:
+        """Add places with these nodes, each of which stands for a *count* of siblings."""
+        start, amounts = len(self.values), self.numbers.of_each(places)
+        for at, count in enumerate(counts):
+            if count > 1 and amounts[at] is None:
+                amounts[at] = self.numbers.mean(places[at], count)
+                self.means += [start + at] if amounts[at] is not None else []
+        self.values += map(_shown, amounts)
+        if self.annotation.passes:
+            self.texts += map(self.numbers.text, places)
 
     def entry(self, strings: Callable[[str], int]) -> dict[str, Any]:
         """The column for the page."""

@@ -69,12 +69,13 @@ def ordered_scopes(
 
 def _crossings(scopes: Mapping[int, ScopeNets], found: Mapping[int, OrderedScope]) -> int:
     """The number of crossings in all scopes, with those at the ports of their open children."""
-    total = 0
+    known = dict[int, int]()  # of equal scopes, which are the same object
     for scope, ordered in found.items():
-        children = enumerate(scopes[scope].children)
-        inside = {at: found[child].ranks for at, child in children if child in found}
-        total += crossings(ordered.layout.grid, ordered.across, inside)
-    return total
+        if id(ordered) not in known:
+            children = enumerate(scopes[scope].children)
+            inside = {at: found[child].ranks for at, child in children if child in found}
+            known[id(ordered)] = crossings(ordered.layout.grid, ordered.across, inside)
+    return sum(known[id(ordered)] for ordered in found.values())
 
 
 def _ordered_scopes(

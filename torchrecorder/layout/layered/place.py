@@ -15,7 +15,7 @@ from torchrecorder.layout.layered.plan import Plan
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope, PlanePoint
 from torchrecorder.layout.layered.shortcuts import with_shortcuts
-from torchrecorder.layout.layered.side_by_side import beginnings, find_u_shape
+from torchrecorder.layout.layered.side_by_side import UShape, beginnings, find_u_shape
 from torchrecorder.layout.layered.turned import mirrored, reader_above, risen, upside_down
 from torchrecorder.layout.layered.u_shape import comes_from_right, right_side, u_shape
 
@@ -126,6 +126,8 @@ class _Placing:
         self.open = [number for number in can if number in wanted]
         self.known: dict[object, PlacedScope] = {}
         self.in_columns: dict[tuple[int, int], PlacedScope] = {}
+        self.stacked: dict[int, PlacedScope | None] = {}
+        self.shapes: dict[tuple[int, frozenset[int]], UShape | None] = {}
         self.risen: dict[int, int] = {}
 
     def picture(self, sheet: Sheet | None, side_by_side: bool) -> Picture:
@@ -159,13 +161,21 @@ class _Placing:
         for place, child in enumerate(self.children[scope + 1]):
             if child in self.risen:
                 return risen(whole, template, place, self.risen[child])
-        inputs = self._inputs(scope)
-        places = beginnings(template, whole, inputs)
+        if id(whole) not in self.stacked:  # equal scopes are the same object
+            self.stacked[id(whole)] = self._stacks(scope, whole, space)
+        made = self.stacked[id(whole)]
+        if made is None and self.plan.direction == "TB":
+            made = self._as_u(scope, whole, space, composed)
+        return made or whole
+
+    def _stacks(self, scope: int, whole: PlacedScope, space: HeaderSpace) -> PlacedScope | None:
+        """A scope with its stacks side by side, if it has some, and is less high then."""
+        template = self.plan.templates[self.plan.template[scope + 1]]
+        places = beginnings(template, whole, self._inputs(scope))
         beside = cut_before(whole, places, space) if places else None
         if beside is not None and beside.width <= beside.height <= STACK_HEIGHT * whole.height:
             return with_shortcuts(beside)
-        made = self._as_u(scope, whole, space, composed) if self.plan.direction == "TB" else None
-        return made or whole
+        return None
 
     def _inputs(self, scope: int) -> set[int]:
         """The children of a scope that are inputs."""
@@ -177,9 +187,12 @@ class _Placing:
     ) -> PlacedScope | None:
         """A scope as a U, if possible; open children on its right side are turned over."""
         inside = enumerate(self.children[scope + 1])
-        modules = {place for place, child in inside if self.plan.items[child].module}
-        template = self.plan.templates[self.plan.template[scope + 1]]
-        shape = find_u_shape(template, whole, self._inputs(scope), modules, space)
+        modules = frozenset(place for place, child in inside if self.plan.items[child].module)
+        key = id(whole), modules
+        if key not in self.shapes:
+            template = self.plan.templates[self.plan.template[scope + 1]]
+            self.shapes[key] = find_u_shape(template, whole, self._inputs(scope), modules, space)
+        shape = self.shapes[key]
         if shape is None:
             return None
         children = self.children[scope + 1]

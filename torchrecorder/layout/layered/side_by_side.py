@@ -130,6 +130,8 @@ def find_u_shape(
     previous one, with one of the *modules* between them on both sides; at least two do not come
     from *inputs*. Few other edges cross the bottom, and both sides are long.
     """
+    if scope.height < MIN_LENGTH:
+        return None
     levels = [space.before, *row_ends(scope)]
     bottoms = _bottoms(scope, levels)
     if not bottoms:

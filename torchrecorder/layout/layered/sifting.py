@@ -57,41 +57,25 @@ def sifted(
 
 def crossings(grid: Grid, across: Sequence[float], ports: PortOrder) -> int:
     """The number of crossings between the layers of *grid*, with its nodes at *across*."""
-    return _Sifting(grid, across, ports).crossings()
+    return _Edges(grid, across, ports).crossings()
 
 
 def cost(grid: Grid, across: Sequence[float], ports: PortOrder) -> int:
     """The number of crossings, and of inputs and outputs out of their order."""
-    return _Sifting(grid, across, ports).cost()
+    return _Edges(grid, across, ports).cost()
 
 
-class _Sifting:
+class _Edges:
+    """The edges in each gap between two layers of a grid with its nodes at known places."""
+
     def __init__(self, grid: Grid, across: Sequence[float], ports: PortOrder) -> None:
         self.grid, self.across, self.ports = grid, [*across, math.inf], ports
-        self.readers = [node for row in members_of_rows(grid.row) for node in row]
-        self.above: list[list[int]] = [[] for _ in grid.row]
-        self.below: list[list[int]] = [[] for _ in grid.row]
         self.gap: dict[int, list[_GapEdge]] = {}
-        self.entering: dict[tuple[int, int], int] = {}
         for number, (one, other, _) in enumerate(grid.edges):
-            if (one, other) not in self.entering:
-                self.entering[one, other] = grid.entering.get(number, 0)
-                self.above[other].append(one)
-                self.below[one].append(other)
             self.gap.setdefault(grid.row[other], []).append(self._edge(number, one, other))
         for gap, node in grid.detours:
             ends = (node, len(across)) if grid.row[node] < gap else (len(across), node)
             self.gap.setdefault(gap, []).append((ends[0], 0.0, ends[1], 0.0))
-        self.leaving, self.arriving = _by_end(self.gap, 0), _by_end(self.gap, 2)
-        offsets = (max(edge[1], edge[3]) for edges in self.gap.values() for edge in edges)
-        self.margin = 2 * max(offsets, default=0.0)
-        self.rank = {node: rank for rank, node in enumerate(grid.inputs)}
-        places = sorted((at, node) for node, at in enumerate(across))
-        self.rows: dict[int, list[_NodePlace]] = {}
-        for place in places:
-            self.rows.setdefault(grid.row[place[1]], []).append(place)
-        self.inputs = [place for place in places if place[1] in self.rank]
-        self.work = MAX_COMPARISONS
 
     def _edge(self, number: int, one: int, other: int) -> _GapEdge:
         """An edge with the offsets of its ports."""
@@ -101,13 +85,6 @@ class _Sifting:
         if other in self.ports:
             end = self.ports[other][1][self.grid.entering[number]]
         return one, begin * PORT_SPACING, other, end * PORT_SPACING
-
-    def swept(self) -> _Sifting:
-        """This, after all moves."""
-        for _ in range(MAX_PASSES):
-            if not self.sweep():
-                break
-        return self
 
     def cost(self) -> int:
         """The number of crossings, and of inputs and outputs out of their order."""
@@ -121,7 +98,7 @@ class _Sifting:
                 (self.across[one] + begin, self.across[other] + end)
                 for one, begin, other, end in edges
             )
-            for edges in self.gap.values()
+            for edges in self.gap.values() if len(edges) > 1
         )
 
     def disorder(self, nodes: Iterable[int]) -> int:
@@ -130,6 +107,39 @@ class _Sifting:
         for rank, node in enumerate(nodes):
             rows.setdefault(self.grid.row[node], []).append((self.across[node], rank))
         return sum(map(inversions, rows.values()))
+
+
+class _Sifting(_Edges):
+    """Edges whose nodes can be moved."""
+
+    def __init__(self, grid: Grid, across: Sequence[float], ports: PortOrder) -> None:
+        super().__init__(grid, across, ports)
+        self.readers = [node for row in members_of_rows(grid.row) for node in row]
+        self.above: list[list[int]] = [[] for _ in grid.row]
+        self.below: list[list[int]] = [[] for _ in grid.row]
+        self.entering: dict[tuple[int, int], int] = {}
+        for number, (one, other, _) in enumerate(grid.edges):
+            if (one, other) not in self.entering:
+                self.entering[one, other] = grid.entering.get(number, 0)
+                self.above[other].append(one)
+                self.below[one].append(other)
+        self.leaving, self.arriving = _by_end(self.gap, 0), _by_end(self.gap, 2)
+        offsets = (max(edge[1], edge[3]) for edges in self.gap.values() for edge in edges)
+        self.margin = 2 * max(offsets, default=0.0)
+        self.rank = {node: rank for rank, node in enumerate(grid.inputs)}
+        places = sorted((at, node) for node, at in enumerate(across))
+        self.rows: dict[int, list[_NodePlace]] = {}
+        for place in places:
+            self.rows.setdefault(grid.row[place[1]], []).append(place)
+        self.inputs = [place for place in places if place[1] in self.rank]
+        self.work = MAX_COMPARISONS
+
+    def swept(self) -> _Sifting:
+        """This, after all moves."""
+        for _ in range(MAX_PASSES):
+            if not self.sweep():
+                break
+        return self
 
     def sweep(self) -> bool:
         """Try all moves at all readers; return whether there were any."""

@@ -33,18 +33,12 @@ class Fold:
 
     Attributes:
         similar: Whether siblings of one class fold even if they differ.
-        arrows: Whether the arrows are needed. Without them, if siblings are equal, the boxes and
-            clusters that remain are those of the first siblings, unchanged.
     """
 
     similar: bool = False
-    arrows: bool = True
 
     def __call__(self, view: View) -> View:
-        rows = SiblingRows(view, self.similar)
-        if not (self.arrows or self.similar):
-            return rows.first_siblings()
-        tree = FoldTree(rows)
+        tree = FoldTree(SiblingRows(view, self.similar))
         return tree.view() if tree.groups else view
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
+from typing import Union
 
 from torchrecorder.events import GradId, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.fold.block_clusters import with_block_clusters, without_single_blocks
+from torchrecorder.views.fold.block_clusters import with_block_clusters
 from torchrecorder.views.fold.blocks import is_block, loose_fold_key, loose_unit, unit_of
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.micro_batches import micro_batches
@@ -71,7 +71,7 @@ class SiblingRows:
     def every_group(self) -> Sequence[tuple[str, ...]]:
         """The siblings that fold in any cluster, with their own inputs."""
         inner: dict[str | None, list[tuple[str, ...]]] = {}
-        for group in self.first_groups(set()):
+        for group in self._first_groups():
             around = self.view.nesting.around(self.items.parent[group[0]])
             inner.setdefault(next(filter(inner.__contains__, around), None), []).append(group)
             inner[group[0]] = []
@@ -81,21 +81,9 @@ class SiblingRows:
         )
         return [*found, *self.source_groups(found)]
 
-    def first_siblings(self) -> View:
-        """The view with the first siblings that fold, and without arrows."""
-        represented: set[str | None] = set()
-        kept = {item for group in self.first_groups(represented) for item in group}
-        boxes = {name: box for name, box in self.view.boxes.items() if name not in represented}
-        clusters = {
-            name: cluster for name, cluster in self.view.clusters.items()
-            if name not in represented
-        }
-        found = replace(self.view, boxes=boxes, clusters=clusters, arrows=())
-        return without_single_blocks(found, kept)
-
-    def first_groups(self, represented: set[str | None]) -> Iterator[tuple[str, ...]]:
-        """The siblings that fold, without those in siblings that an equal one represents, which are
-        added to *represented*."""
+    def _first_groups(self) -> Iterator[tuple[str, ...]]:
+        """The siblings that fold, without those in siblings that an equal one represents."""
+        represented = set[Union[str, None]]()
         for around in (None, *self.view.clusters):
             for group in self.groups(around) if around not in represented else ():
                 represented.update(chain.from_iterable(map(self.items.inside, group[1:])))
