@@ -61,6 +61,8 @@ def side_entries(
     Edges that have *carried* the same tensor may touch. *circles* are those that edges enter, by
     the index of the edge; *boxes* are all boxes and frames; *upright*: the flow is vertical.
     """
+    if not circles:
+        return list(ways)
     turn = _unchanged if upright else _transposed
     found = [tuple(turn(point) for point in way) for way in ways]
     routes = _Routes(found, carried, [_area(box, turn) for box in boxes])
