@@ -77,3 +77,33 @@ def test_tensor_dictionaries():
     assert found[-1][0] == "add" and ("mul", "x") in found
     reached = {value.producer for value in recording.values.values() if value.producer}
     assert reached <= set(recording.ops)
+
+
+class Tagged(torch.Tensor):
+    """A class of the user's own, such as that of images."""
+
+
+VIEWS = {
+    "getitem": lambda x: x[0],
+    "t": lambda x: x.t(),
+    "expand": lambda x: x[1].expand(3, 4),
+    "view": lambda x: x.view(8)[2:6].view(2, 2),
+}
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_subclass_of_a_view_is_of_this_view(name, grad):
+    """And neither of what it is a view of, nor of a later one of the same memory."""
+    def run(x):
+        part = VIEWS[name](x)
+        later = part[None]
+        return part.as_subclass(Tagged) * 2, later
+
+    x = torch.ones(2, 4, requires_grad=grad)
+    recording = torchrecorder.record(run, (x,))
+    (mul,) = (op for op in recording.ops.values() if op.name == "mul")
+    value = recording.values[mul.inputs[0].value]
+    while value.kind == "Tagged":
+        value = recording.values[recording.ops[value.producer].inputs[0].value]
+    assert recording.ops[value.producer].name == name

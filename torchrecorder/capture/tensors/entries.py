@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 from torch.nn import Parameter
 
+from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.byte_ranges import TensorRanges
 from torchrecorder.capture.tensors.describe import innermost, is_tensor
@@ -142,13 +144,21 @@ def containing_tensor(
     run may have made or written others that overlap with them.
 
     Among equal ones, the latest; but the base of a view from before the run if no op has written
-    it. Tensors that no longer exist may have overlapped.
+    it. A subclass, such as ``x.as_subclass(Image)``, is of the tensor with its shape and strides.
+    Tensors that no longer exist may have overlapped.
     """
     low, high = storage.reach(tensor)
     with TensorRanges.lock:
         ranges, living = _ranges(entries, storage)
         around = (living(key) for key in ranges.around(low, high) if key != id(tensor))
-        nearest = next((other for other in around if other is not None), None)
+        held: Iterator[Tensor] = (other for other in around if other is not None)
+        if type(tensor) not in PLAIN_TENSOR_TYPES:
+            nearby = [*islice(held, MAX_NEARBY)]
+            twins = [other for other in nearby if _is_twin(tensor, other)]
+            if twins:
+                return twins[0], False
+            held = iter(nearby)
+        nearest = next(held, None)
         overlapping = [
             entries[key] for key in ranges.overlapping(low, high)
             if key != id(tensor) and living(key) is not None
@@ -158,6 +168,19 @@ def containing_tensor(
         known = entries.get(id(base))
         return base if known is not None and known.producer is None else nearest, False
     return nearest, storage.has_dead_tensors or bool(overlapping)
+
+
+MAX_NEARBY = 16
+"""The maximum number of tensors around a subclass that are compared with it."""
+
+
+def _is_twin(tensor: Tensor, other: Tensor) -> bool:
+    """Whether two tensors in one storage are the same view of it, of different classes."""
+    try:
+        first, second = [(one.shape, one.stride(), one.storage_offset()) for one in (tensor, other)]
+    except (NotImplementedError, RuntimeError):  # a wrapper without memory
+        return False
+    return first == second and type(tensor) is not type(other)
 
 
 def parameter_parts(
