@@ -118,7 +118,8 @@ class Unavailable:
 def test_the_graph_of_an_operator_runs_in_any_thread() -> None:
     """In one without a recorder it is not recorded."""
     found: list[int] = []
-    run = _run_recorded(SimpleNamespace(forward=lambda number: found.append(number + 1)), [])
+    graph = SimpleNamespace(forward=lambda number: found.append(number + 1), code="")
+    run = _run_recorded(graph, [])
     thread = threading.Thread(target=run, args=(1,))
     thread.start()
     thread.join()
