@@ -10,8 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
-from tests.zoo.case import net
+from tests.zoo.case import leaf, net
 from torchrecorder import record
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
 from torchrecorder.capture.internals.access import DisableTorchFunction
@@ -223,3 +224,36 @@ def test_what_runs_unseen_reads_its_leaves() -> None:
     ]
     (exp,) = [op for op in recording.ops.values() if op.name == "exp"]
     assert exp.inputs[0].value == hidden.outputs[0]
+
+
+class Sine(torch.autograd.Function):
+    """PyTorch gives its gradient a node without a number, which raises an error."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return gradient * x.cos()
+
+
+def slope(x: Tensor) -> Tensor:
+    (gradient,) = torch.autograd.grad(Sine.apply(x).exp().sum(), x, create_graph=True)
+    return gradient * 2
+
+
+def test_node_without_a_number_inside_an_operator() -> None:
+    """It is no leaf: behind it is the only tensor that the operator reads for the gradient."""
+    with torch.library._scoped_library("slopes", "DEF") as library:
+        library.define("slope(Tensor x) -> Tensor")
+        library.impl("slope", slope, "CompositeImplicitAutograd")
+        model = net(lambda self, x: torch.ops.slopes.slope(x * 3) + x)
+        recording = record(model, leaf(3))
+    nodes = recording.grad_nodes.values()
+    leaves = [node for node in nodes if node.name == "AccumulateGrad"]
+    assert all(node.variable is not None and node.owner is None for node in leaves)
+    assert [node.name for node in nodes].count("Error") == 1

@@ -240,10 +240,10 @@ class AutogradWalk:
                 following.append(new_tuple(GradEdge, (self._leaf(parent), index)))
             elif number in self.passed:
                 following.append(self.passed[number])
-            elif made is None or len(made) == _FEW or owner is None or number < self.since:
-                return None
             else:
-                known = self._claim_usual(number, parent, owner, made)
+                few = made is not None and len(made) < _FEW
+                if few and owner is not None and self.since <= number < LEAF:
+                    known = self._claim_usual(number, parent, owner, made)
                 if known is None:
                     return None
                 following.append(new_tuple(GradEdge, (known, index)))
