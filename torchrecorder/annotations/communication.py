@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.annotation import JOINED, PROCESSES, Annotation
+from torchrecorder.annotations.places import calls_of_passes
 from torchrecorder.events import Communication, GradId, OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
@@ -26,8 +27,10 @@ def _by_node(
 
     def compute(recording: RecordedRun) -> dict[str, float]:
         found: dict[str, float] = {}
+        if not recording.communications:
+            return found
         owned: dict[ScopeId | None, GradId] = {}
-        for grad in recording.grad_nodes.values() if recording.communications else ():
+        for grad in recording.grad_nodes.values():
             if grad.owner is not None:
                 owned.setdefault(grad.scope, grad.id)
         for sent, call in _with_calls(recording):
@@ -44,9 +47,8 @@ def _by_node(
 
 def _with_calls(recording: RecordedRun) -> Iterator[tuple[Communication, OpId | None]]:
     """Each communication; one in backward with the call of its pass, if in the same process."""
-    ops = {run.run: run.op for run in recording.backward_runs if run.op in recording.ops}
-    runs = recording.grad_runs if recording.communications else ()
-    calls = {ran.grad: ops.get(ran.run) for ran in reversed(runs)}
+    ops = {number: call.id for number, call in calls_of_passes(recording).items()}
+    calls = {ran.grad: ops.get(ran.run) for ran in reversed(recording.grad_runs)}
     call = next(iter(ops.values()), None)
     for sent in recording.communications:
         call = calls.get(sent.grad, call) if sent.grad is not None else call

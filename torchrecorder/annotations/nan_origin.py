@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 from torchrecorder.annotations import unmeasured
-from torchrecorder.annotations.places import call_in_words, op_in_words
+from torchrecorder.annotations.places import call_in_words, calls_of_passes, op_in_words
 from torchrecorder.annotations.statistics import NOT_FINITE, gradients, values
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import GradId, OpId, Role, Statistics, ValueId
@@ -65,7 +65,7 @@ def _first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
 def _given_by_bad_passes(recording: RecordedRun) -> set[ValueId]:
     """The unmeasured gradients that backward passes with a NaN or infinity computed."""
     bad = {one.run for one in gradients(recording) if one.nans or one.infs}
-    calls = _calls(recording)
+    calls = calls_of_passes(recording)
     passes = (calls[number] for number in bad if number in calls)
     measured = {one.node for one in values(recording)}
     return {value for op in passes for value in op.outputs if value not in measured}
@@ -137,14 +137,8 @@ def _made_in_hook(recording: RecordedRun, number: int, bad_ops: Sequence[FirstBa
 def _call_of(recording: RecordedRun, number: int) -> float:
     """The index of the op that called backward pass *number*; after all others if that is not in
     this part of a recording."""
-    call = _calls(recording).get(number)
+    call = calls_of_passes(recording).get(number)
     return call.index if call is not None else inf
-
-
-def _calls(recording: RecordedRun) -> dict[int, Op]:
-    """The ops that called backward passes, by number."""
-    runs, ops = recording.backward_runs, recording.ops
-    return {run.run: ops[run.op] for run in runs if run.op in ops}
 
 
 def _maker(

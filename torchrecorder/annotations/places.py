@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchrecorder.events import OpId, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import GradNode, Op
+from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -51,3 +52,11 @@ def call_in_words(recording: RecordedRun, op: OpId) -> str:
     if found.source is None or len(calls) == 1:
         return ""
     return f"call {calls.index(op) + 1} of {len(calls)}"
+
+
+@once
+def calls_of_passes(recording: RecordedRun) -> dict[int, Op]:
+    """The op that called each backward pass, by the number of the pass; without those that are not
+    in this part of a recording."""
+    runs, ops = recording.backward_runs, recording.ops
+    return {run.run: ops[run.op] for run in runs if run.op in ops}

@@ -11,6 +11,7 @@ from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import is_unmeasured
 from torchrecorder.annotations.memory import SAVED_BYTES
 from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES, stored
+from torchrecorder.annotations.places import calls_of_passes
 from torchrecorder.checks import Check, check_one, whole_number
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import BYTES_SAVED, GradId, OpId, Role, ScopeId
@@ -95,10 +96,7 @@ def training_memory(recording: RecordedRun, optimizer: Union[str, int] = "adamw"
 def _most_at_once(recording: RecordedRun, saved: Mapping[str, float]) -> int:
     """The most bytes saved at one time: the last run of a grad node releases what it saved."""
     begins = {node: _made_at(recording, node) for node in saved}
-    ends = {
-        run.run: recording.ops[run.op].index
-        for run in recording.backward_runs if run.op in recording.ops
-    }
+    ends = {number: call.index for number, call in calls_of_passes(recording).items()}
     last = {run.grad: run.run for run in recording.grad_runs if run.run in ends}
     released = {node: last[GradId(node)] for node in saved if GradId(node) in last}
     for node, run in released.items():  # what the pass itself computes again is made after its call

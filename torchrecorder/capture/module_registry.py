@@ -13,7 +13,7 @@ from torch.nn import Module, Parameter
 from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.live_modules import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.module_tree import (
-    ClassFacts, NamedModule, TensorsByName, facts_of, is_uninitialized, is_uninitialized_tensor,
+    ClassFacts, NamedModule, TensorsByName, is_uninitialized, is_uninitialized_tensor, module_facts,
     named_modules, parameters_and_buffers,
 )
 from torchrecorder.capture.state.restore import random_state_kept
@@ -119,7 +119,7 @@ class ModuleRegistry:
         cls = type(module)
         facts = self._classes.get(cls)
         if facts is None:
-            facts = facts_of(module)
+            facts = module_facts(module)
             if facts.kind is ScopeKind.MODULE:
                 self._classes[cls] = facts
         number = self.tape.next_module()

@@ -39,7 +39,7 @@ class ClassFacts(NamedTuple):
     arguments: tuple[str, ...]  # positional parameters of ``forward``
 
 
-def facts_of(module: Module) -> ClassFacts:
+def module_facts(module: Module) -> ClassFacts:
     """The facts about the class of *module*.
 
     A compiled module has the name and arguments of the module inside, and a scripted one the name
@@ -47,7 +47,7 @@ def facts_of(module: Module) -> ClassFacts:
     """
     facts, inside = _class_facts(type(module)), compiled_from(module)
     if facts.kind is ScopeKind.COMPILED and inside is not module:
-        own = facts_of(inside)
+        own = module_facts(inside)
         return facts._replace(name=own.name, arguments=own.arguments)
     if isinstance(module, torch.jit.ScriptModule):
         return facts._replace(name=str(module.original_name))

@@ -129,9 +129,9 @@ class DisplayNames:
     def scope_title(self, scope: ScopeId) -> str:
         """Its name and class, and whether it is compiled or scripted."""
         found = self.recording.scopes[scope]
-        name, kind = self.scope(scope), found.kind.value * (found.kind in CONVERTED)
-        texts = [text for text in (found.cls, kind) if text not in ("", name, found.name)]
-        return f"{name} ({', '.join(texts)})" if texts else name
+        cls = found.cls if found.cls != found.name else ""
+        kind = found.kind.value if found.kind in CONVERTED else ""
+        return labels.with_remarks(self.scope(scope), cls, kind)
 
     def around(self, wrapper: ScopeId, inner: ScopeId) -> str:
         """*around base_layer (Linear), 4 ops*: the contents of a wrapper, and what it adds."""

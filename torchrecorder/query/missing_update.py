@@ -177,11 +177,11 @@ class _UpdateSearch:
 
     def _is_whole(self, op: Op) -> bool:
         """Whether *op* wrote to all of it, not only to a view of a part, such as a row."""
-        first, values = written_parameters(self.recording), self.recording.values
-        written = {value: first.get(value) == self.value.id for value in op.writes}
-        memory = {values[value].storage for value, is_own in written.items() if is_own}
+        first = written_parameters(self.recording)
+        written = [self.recording.values[value] for value in op.writes]
+        memory = {value.storage for value in written if first.get(value.id) == self.value.id}
         # the tensor that was given to the op comes before others in its memory
-        given = next(values[value] for value in written if values[value].storage in memory)
+        given = next(value for value in written if value.storage in memory)
         return given.bytes >= self.value.bytes
 
 

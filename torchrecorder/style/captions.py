@@ -179,7 +179,7 @@ class Captions:
             name = labels.shorten(labels.names(drawn.names) or scope.name) + "()" * function
             name = cls if name == scope.cls else name
             title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
-            title += f" ({scope.kind.value})" * (scope.kind in CONVERTED)
+            title += f" ({scope.kind.value})" if scope.kind in CONVERTED else ""
         return title or cls
 
     def _details(self, scope: Scope, box: Box) -> Iterator[str]:

@@ -111,6 +111,12 @@ def at(file: str, line: int) -> str:
     return SourceLine(file, line, "").file_line
 
 
+def with_remarks(name: str, *remarks: str) -> str:
+    """``encoder (Encoder, compiled)``: a name, and the remarks that are not empty or the name."""
+    texts = [remark for remark in remarks if remark not in ("", name)]
+    return f"{name} ({', '.join(texts)})" if texts else name
+
+
 def shorten(text: str, limit: int = 48) -> str:
     """*text*, with an ellipsis in the middle if it is longer than *limit*."""
     if len(text) <= limit:

@@ -30,6 +30,9 @@ VERSION_PENDING = -2
 ANYWHERE = 1 << 62
 """A byte offset after the end of every storage."""
 
+MAX_WRAPPERS = 16
+"""The maximum number of wrapper subclasses around a tensor; attributes may be a circle."""
+
 _NO_PARTS = frozenset((int, float, bool, str, type(None)))
 """Types without tensors; a long list of them, such as the tokens of a text, takes no time."""
 _ENDS = ("start", "stop", "step")
@@ -112,10 +115,6 @@ def fields_of(value: Any) -> list[tuple[str, Any]]:
         except Exception:
             continue
     return found
-
-
-MAX_WRAPPERS = 16
-"""The maximum number of wrapper subclasses around a tensor; attributes may be a circle."""
 
 
 def innermost(tensor: Tensor) -> Tensor:

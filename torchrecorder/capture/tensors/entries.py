@@ -22,6 +22,10 @@ from torchrecorder.events import (
 from torchrecorder.graph.nodes import Value
 
 
+MAX_NEARBY = 16
+"""The maximum number of tensors around a subclass that are compared with it."""
+
+
 class OtherThreadResult(NamedTuple):
     """A tensor that a module of the recorded model returned in another thread."""
 
@@ -168,10 +172,6 @@ def containing_tensor(
         known = entries.get(id(base))
         return base if known is not None and known.producer is None else nearest, False
     return nearest, storage.has_dead_tensors or bool(overlapping)
-
-
-MAX_NEARBY = 16
-"""The maximum number of tensors around a subclass that are compared with it."""
 
 
 def _is_twin(tensor: Tensor, other: Tensor) -> bool:

@@ -17,6 +17,7 @@ from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import scopes_inside
+from torchrecorder.style import labels
 from torchrecorder.style.region_captions import REGIONS, RegionCaptions, region_title
 from torchrecorder.style.weights import Weights
 from torchrecorder.views.training import is_sharding
@@ -178,8 +179,7 @@ class _TableRows:
             return f"{scope.name}()"
         cls = scope.cls if scope.module is not None else ""
         kind = "" if scope.kind is ScopeKind.MODULE else scope.kind.value
-        texts = [text for text in (cls, kind) if text not in ("", scope.name)]
-        return f"{scope.name} ({', '.join(texts)})" if texts else scope.name
+        return labels.with_remarks(scope.name, cls, kind)
 
     def _notes(self, scope: Scope) -> Iterator[str]:
         if scope.failed:
