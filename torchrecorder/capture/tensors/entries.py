@@ -21,7 +21,6 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.nodes import Value
 
-
 MAX_NEARBY = 16
 """The maximum number of tensors around a subclass that are compared with it."""
 
