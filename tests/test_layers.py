@@ -43,8 +43,8 @@ LAYERS = {
         "signatures", "trace",
     },
     "comparison": {
-        "events", "graph", "annotations", "views", "style", "export", "options", "drawing",
-        "recording", "signatures",
+        "events", "graph", "annotations", "select", "views", "style", "export", "options",
+        "drawing", "recording", "signatures",
     },
     "ranks": {"events", "graph", "annotations", "views", "export", "recording", "signatures"},
     "capture": {"events", "graph", "build", "query", "recording", "ranks", "trace"},

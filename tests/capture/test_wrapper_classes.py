@@ -75,9 +75,20 @@ def test_model_that_is_compiled_as_a_whole():
         "OptimizedModule", "Linear"]
 
 
-def test_comparison_with_a_compiled_model():
-    """Only the wrapper is new."""
+@pytest.mark.parametrize("wrap, remark", ((compiled, "compiled"), (scripted, "scripted")))
+def test_comparison_with_a_converted_model(wrap, remark):
+    """It is the same model, and the remark says what became of it, in both directions."""
+    fc, x = nn.Linear(4, 4), torch.ones(2, 4)
+    plain, other = (
+        record(nn.Sequential(nn.Sequential(part, nn.ReLU()), nn.ReLU()), x)
+        for part in (fc, wrap(fc))
+    )
+    assert str(compare(plain, other)).splitlines()[1:] == [f"  changed   0.0  {remark}"]
+    assert str(compare(other, plain)).splitlines()[1:] == [f"  changed   0.0  not {remark}"]
+
+
+def test_comparison_with_a_model_that_is_compiled_as_a_whole():
+    """The modules inside are the same."""
     model, x = nn.Sequential(Half()), torch.ones(2, 4)
     found = str(compare(record(model, x), record(compiled(model), x)))
-    assert "Sequential (compiled)  around _orig_mod (Sequential)" in found
-    assert "removed" not in found
+    assert found.splitlines()[1:] == ["  changed   Sequential  compiled"]

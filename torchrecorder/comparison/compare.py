@@ -18,10 +18,11 @@ from torchrecorder.comparison.numbers import Wanted, factors, places, totals
 from torchrecorder.comparison.rewired import Rewirings
 from torchrecorder.comparison.step_keys import outermost
 from torchrecorder.comparison.tensor_changes import TensorChanges
-from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot
+from torchrecorder.events import CONVERTED, OpId, ScopeId, Slot
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.recording import Recording
+from torchrecorder.select.compiled import without_wrappers
 from torchrecorder.views.quiet_ops import is_reshape
 
 NOTABLE = 1e-4
@@ -68,6 +69,7 @@ def compare(
     check_recording(before)
     check_recording(after)
     check_one("times", times, FACTOR.or_none())
+    before, after = without_wrappers(before), without_wrappers(after)
     wanted = factors(numbers)
     matching = match(before, after)
     summed = tuple(totals(before, after, wanted))
@@ -163,7 +165,7 @@ class _Comparer:
         if old.module is None or old.call == 0 or new.call == 0:
             if old.cls != new.cls:
                 yield ChangeKind.REPLACED, f"{old.cls} → {new.cls}"
-            elif old.id in self.replaced[False]:
+            elif old.id in self.replaced[False] and old.kind is new.kind:
                 names = (self.before.module_of(old), self.after.module_of(new))
                 yield ChangeKind.REPLACED, " → ".join(item.qualname for item in names if item)
             if self._renamed(old, new):
@@ -185,7 +187,7 @@ class _Comparer:
 
     def _renamed(self, old: Scope, new: Scope) -> bool:
         """Whether a scope has another name, or another path because of its parent."""
-        if old.kind is ScopeKind.MODULE and old.path and old.path == new.path:
+        if old.module is not None and old.path and old.path == new.path:
             return False
         if old.parent is None or new.parent is None:
             return old.parent is not new.parent and old.name != new.name
@@ -209,6 +211,8 @@ class _Comparer:
         left, right = self.before.module_of(old), self.after.module_of(new)
         if left is None or right is None:
             return
+        if old.kind is not new.kind:
+            yield new.kind.value if new.kind in CONVERTED else f"not {old.kind.value}"
         same = old.cls == new.cls and old.id not in self.replaced[False]
         known = same and self._hyperparameters_known
         if known and old.call == new.call == 0 and left.detail != right.detail:

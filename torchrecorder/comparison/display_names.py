@@ -8,7 +8,7 @@ from functools import cached_property
 
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import plural
-from torchrecorder.events import CONVERTED, OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import CONVERTED, OpId, Role, ScopeId, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -47,7 +47,7 @@ class DisplayNames:
     def scope(self, scope: ScopeId) -> str:
         """Its path, and from the second call on the number of the call."""
         found = self.recording.scopes[scope]
-        if found.kind is not ScopeKind.MODULE:
+        if found.module is None:
             around = self._path(found.parent)
             return f"{around}: {found.name}" if around else found.name
         name = found.path or found.name
@@ -60,7 +60,7 @@ class DisplayNames:
             return self._numbered(found)
         around = self.recording.scopes[found.scope]
         alone = len(self.recording.children[around.id]) == 1
-        if alone and around.kind is ScopeKind.MODULE and around.path:
+        if alone and around.module is not None and around.path:
             return self.scope(around.id)
         return self.op_itself(op)
 
@@ -123,7 +123,7 @@ class DisplayNames:
             scope = self.recording.scopes[inner]
             if inner in around or not any(slot.value == value for slot in scope.outputs):
                 break
-            giver = scope if scope.kind is ScopeKind.MODULE else giver
+            giver = scope if scope.module is not None else giver
         return giver
 
     def scope_title(self, scope: ScopeId) -> str:
@@ -154,7 +154,7 @@ class DisplayNames:
         pieces: list[str] = []
         for inner in self.recording.within(scope):
             found = self.recording.scopes[inner]
-            if found.kind is ScopeKind.MODULE:
+            if found.module is not None:
                 return ": ".join([*([self.scope(inner)] if found.path else []), *pieces[::-1]])
             pieces.append(found.name)
         return ": ".join(pieces[::-1])

@@ -19,10 +19,10 @@ from torchrecorder.comparison.moved_scopes import (
     ScopePair, called_elsewhere, equal_elsewhere, moved_path, renamed_lists,
 )
 from torchrecorder.comparison.step_keys import (
-    Side, StepAligner, called, keys_of, made_alike, named, outermost, weighted,
+    Side, StepAligner, called, keys_of, kind_of, made_alike, named, outermost, weighted,
 )
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
-from torchrecorder.events import ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, between
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
@@ -187,7 +187,7 @@ class _Matcher:
         if a.recompute is not b.recompute:
             return False
         if isinstance(a, Scope) and isinstance(b, Scope):
-            if a.kind is b.kind is not ScopeKind.MODULE:
+            if a.kind is b.kind and a.module is None:
                 return True
             return self.a.inside.is_renamed(a, b, self.b.inside)
         return isinstance(a, Op) and isinstance(b, Op)
@@ -293,7 +293,7 @@ class _Matcher:
             twins = {self._scope_of_twin(step) for step in steps}
             around = twins.pop() if len(twins) == 1 else None
             twin = b.scopes[around] if around is not None else None
-            if twin is not None and (twin.kind, twin.cls) == (scope.kind, scope.cls):
+            if twin is not None and (kind_of(twin), twin.cls) == (kind_of(scope), scope.cls):
                 if len(b.children[twin.id]) == len(steps) and self.scopes.add(scope.id, twin.id):
                     if scope.module is not None:
                         self.modules.add(scope.module, twin.module)

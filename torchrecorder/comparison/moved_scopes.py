@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.comparison.step_keys import Side, Skeleton
-from torchrecorder.events import ScopeId, ScopeKind
+from torchrecorder.comparison.step_keys import Side, Skeleton, kind_of
+from torchrecorder.events import ScopeId
 from torchrecorder.graph.align import IndexPair, between
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
@@ -124,7 +124,7 @@ def moved_path(path: str, paths: Mapping[str, str]) -> str:
 
 def _path_of(side: Side, scope: Scope) -> Hashable:
     """The path and class of a module, and which of its calls this is."""
-    return scope.kind, scope.path, scope.cls, side.calls[scope.id]
+    return kind_of(scope), scope.path, scope.cls, side.calls[scope.id]
 
 
 def renamed_lists(
@@ -149,7 +149,7 @@ def renamed_lists(
 def _lists(steps: Iterator[Scope | Op]) -> Mapping[str, list[Scope]]:
     """The calls of modules in each list, in the order in which they ran."""
     named = ((step, step.name.rpartition(".")) for step in steps
-             if isinstance(step, Scope) and step.kind is ScopeKind.MODULE and not step.recompute)
+             if isinstance(step, Scope) and step.module is not None and not step.recompute)
     return grouped((name, step) for step, (name, _, number) in named if number.isdigit())
 
 

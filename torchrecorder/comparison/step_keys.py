@@ -12,7 +12,7 @@ from typing import Any
 
 from torchrecorder.comparison.functions import function
 from torchrecorder.comparison.wrapped import InnerModules
-from torchrecorder.events import STORED, ModuleId, ScopeId, Slot, ValueId
+from torchrecorder.events import CONVERTED, STORED, ModuleId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.align import IndexPair, align, between
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
@@ -84,7 +84,7 @@ def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
                 plain.append((step.name, inner.digest))
                 exact.append(inner.exact)
                 weights, scopes = weights + inner.weights, scopes + inner.scopes
-        digest = _digest(scope.kind, scope.cls, plain)
+        digest = _digest(kind_of(scope), scope.cls, plain)
         found[scope.id] = Skeleton(digest, weights, scopes, _digest(digest, exact))
     return found
 
@@ -110,13 +110,18 @@ def _values(slots: Iterable[Slot]) -> list[ValueId]:
     return [slot.value for slot in slots]
 
 
+def kind_of(scope: Scope) -> ScopeKind:
+    """The kind of a scope; a compiled or scripted module is a module."""
+    return ScopeKind.MODULE if scope.kind in CONVERTED else scope.kind
+
+
 def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
     """All facts about a step but the origin of inputs; its number only with *indices*."""
     if isinstance(step, Op):
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
         return function(step), step.arguments, len(step.inputs), shapes
     name = step.name if indices else _unnumbered(step)
-    return step.kind, name, side.skeletons[step.id].exact
+    return kind_of(step), name, side.skeletons[step.id].exact
 
 
 def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
@@ -124,23 +129,23 @@ def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
     if isinstance(step, Op):
         return function(step), step.arguments
     name = step.name if indices else _unnumbered(step)
-    return step.kind, name, side.skeletons[step.id].digest
+    return kind_of(step), name, side.skeletons[step.id].digest
 
 
 def named(side: Side, step: Scope | Op) -> Hashable:
     """The name of a step, and the class of a scope."""
-    return function(step) if isinstance(step, Op) else (step.kind, step.name, step.cls)
+    return function(step) if isinstance(step, Op) else (kind_of(step), step.name, step.cls)
 
 
 def _roughly(side: Side, step: Scope | Op) -> Hashable:
     """The name of an op in whatever namespace; the class of a scope with whatever index."""
-    return step.name if isinstance(step, Op) else (step.kind, step.cls, _unnumbered(step))
+    return step.name if isinstance(step, Op) else (kind_of(step), step.cls, _unnumbered(step))
 
 
 def called(side: Side, scope: Scope) -> Hashable:
     """The name of an attribute, whatever its class; of all else, equal to nothing."""
     numbered = _unnumbered(scope) != scope.name
-    return (id(side), scope.id) if numbered else (scope.kind, scope.name)
+    return (id(side), scope.id) if numbered else (kind_of(scope), scope.name)
 
 
 def weighted(side: Side, scope: Scope) -> Hashable:
@@ -151,7 +156,7 @@ def weighted(side: Side, scope: Scope) -> Hashable:
 
 def _placed(side: Side, step: Scope | Op) -> Hashable:
     """Of an op: equal to nothing in the other recording."""
-    return (id(side), step.id) if isinstance(step, Op) else (step.kind, step.name)
+    return (id(side), step.id) if isinstance(step, Op) else (kind_of(step), step.name)
 
 
 def _by_class(side: Side, step: Scope | Op) -> Hashable:
@@ -187,7 +192,7 @@ def outermost(recording: RecordedRun) -> list[ScopeId]:
 
 def _step_name(step: Scope | Op) -> Hashable:
     """The function of an op; the kind and the name of a scope, whatever is in it."""
-    return function(step) if isinstance(step, Op) else (step.kind, step.name)
+    return function(step) if isinstance(step, Op) else (kind_of(step), step.name)
 
 
 def _uneven_names(a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Set[Hashable]:

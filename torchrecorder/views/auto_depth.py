@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from torchrecorder.events import FUNCTION, MODES, SUM, ScopeId, ScopeKind
+from torchrecorder.events import CONVERTED, FUNCTION, MODES, SUM, ScopeId, ScopeKind
 from torchrecorder.graph.differences import changed_inside
 from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
@@ -55,13 +55,13 @@ def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
         if not (scope.cls == SUM or scope.registers_hooks or is_sharding(recording, scope.id))
     }
     beside = any(
-        scope.parent is None and scope.kind is ScopeKind.MODULE
+        scope.parent is None and scope.module is not None
         for scope in recording.scopes.values()
     )
     return frozenset(
         scope.id
         for scope in recording.scopes.values()
-        if (scope.kind is ScopeKind.MODULE and scope.parent is not None)
+        if (scope.module is not None and scope.parent is not None)
         or (scope.cls == FUNCTION and (scope.parent is not None or beside))
         if scope.id not in composed
     )
@@ -103,7 +103,7 @@ def plain_modules(recording: RecordedRun, quiet: Collection[str]) -> frozenset[s
 def _beside_others(recording: RecordedRun) -> frozenset[ScopeId]:
     """Outermost modules without scopes in them, if more was run than the call of one of them, such
     as a loss."""
-    outermost, found = _outermost(recording, (ScopeKind.MODULE,))
+    outermost, found = _outermost(recording, (ScopeKind.MODULE, *CONVERTED))
     passes = {run.op for run in recording.backward_runs}
     beside = outermost > 1 or any(
         op.scope is None and op.id not in passes for op in recording.ops.values()

@@ -16,6 +16,7 @@ from torchrecorder.events import OpId
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.option_table import Checked, documented, option
+from torchrecorder.select.compiled import without_wrappers
 from torchrecorder.select.focus import Focus
 from torchrecorder.select.functions import MAX_DIRECT_OPS, WithFunctions
 from torchrecorder.select.group import GroupSiblings, patterns
@@ -222,6 +223,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
 def part_of(recording: RecordedRun, options: ViewOptions) -> RecordedRun:
     """The part of *recording* that is drawn, with scopes for groups and functions."""
     check_recording(recording)
+    recording = without_wrappers(recording)
     grouped = WithFunctions(options.functions)(GroupSiblings(options.group)(recording))
     part = Focus(options.focus, options.since, options.until)(grouped)
     HideNamed(patterns(options.hide)).check("hide", grouped, part)

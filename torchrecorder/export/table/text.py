@@ -27,6 +27,7 @@ from torchrecorder.graph.flat import printable
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.failed_backward import why_backward_failed
+from torchrecorder.select.compiled import without_wrappers
 from torchrecorder.select.functions import WithFunctions
 from torchrecorder.style import labels
 from torchrecorder.style.merge_captions import first_to_last
@@ -88,7 +89,7 @@ def summary(
     large module are listed by Python function, as in figures.
     """
     check_listing(depth, ops=ops, fold=fold)
-    recording = WithFunctions()(recording)
+    recording = WithFunctions()(without_wrappers(recording))
     found = every_row(recording, ops=ops or depth == OPS)
     if fold:
         found = folded(recording, found, similar=fold == "similar")
