@@ -265,3 +265,26 @@ def test_sources_of_several_objects(
     finally:
         for name in nets:
             sys.modules.pop(name), sys.modules.pop(f"{name}_base")
+
+
+def test_sources_of_packages_in_another_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are installed too, as those of the user and below a virtual environment. A module that
+    cannot have the attributes that Python asks for is passed over."""
+    site = tmp_path / "lib" / "site-packages"
+    site.mkdir(parents=True)
+    (site / "library_of_it.py").write_text("class Layer: pass")
+    (tmp_path / "nets_of_it.py").write_text(
+        "from types import ModuleType\nimport library_of_it\n"
+        "class Raising(ModuleType):\n    def __getattr__(self, name): raise RuntimeError(name)\n"
+        "raising = Raising('raising')\nclass Net: pass"
+    )
+    for folder in (site, tmp_path):
+        monkeypatch.syspath_prepend(folder)
+    try:
+        found = sources.used({"net": __import__("nets_of_it").Net()})
+        assert found.files == (str(tmp_path / "nets_of_it.py"),)
+    finally:
+        for name in ("nets_of_it", "library_of_it"):
+            sys.modules.pop(name)

@@ -48,3 +48,17 @@ def test_passes_through_other_graphs_did_not_free_it() -> None:
     why = recording.why_backward_failed()
     assert why is not None and [op.name for op in why.ops] == ["backward", "cos"]
     assert why.ops[0].id == recording.backward_runs[1].op
+
+
+def test_what_reads_only_the_shape_of_a_result_did_not_lead_back() -> None:
+    """``ones_like`` of the scores of a discriminator, that make the labels of a generator."""
+    def program(model: nn.Module) -> None:
+        scores = model(torch.ones(2, 4))
+        scores.exp().sum().backward()
+        labels = torch.ones_like(scores)
+        nn.functional.binary_cross_entropy_with_logits(scores, labels).backward()
+
+    why = failed(program)[0].why_backward_failed()
+    assert why is not None
+    assert [op.name for op in why.ops] == ["backward", "binary_cross_entropy_with_logits"]
+    assert "(and 1 more)" not in str(why)

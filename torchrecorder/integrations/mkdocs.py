@@ -25,6 +25,7 @@ from torchrecorder.integrations.sphinx.node import (
     beside, described, line_of, message_of, notices_to, size_style,
 )
 from torchrecorder.integrations.sphinx.request import Request
+from torchrecorder.integrations.sphinx.sources import file_of
 from torchrecorder.integrations.targets import measuring
 from torchrecorder.options import drawing, fitting, shown_numbers
 
@@ -182,7 +183,7 @@ def _forget_changed() -> None:
     if all(_changed(file) == before for file, before in _SEEN.items()):
         return
     for name, module in list(sys.modules.items()):
-        if getattr(module, "__file__", None) in _SEEN:
+        if file_of(module) in _SEEN:
             del sys.modules[name]
     _SEEN.clear()
 

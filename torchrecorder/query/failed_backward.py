@@ -225,19 +225,22 @@ class _FailureSearch:
 
     def _across(self, first: Op) -> Iterator[tuple[Op, ValueId]]:
         """The ops after *first* that read a tensor from before or its result, and led the pass to
-        the failure."""
+        the failure. Those that read only its shape, as ``ones_like`` does, lead it nowhere."""
         needed = needed_for(self.roots, self.forward)
         failed = [self.failure.grad] if self.failure.grad is not None else []
         leading = leading_to(self.recording, failed)
+
+        def leads(value: Value) -> bool:
+            return value.grad is not None and value.grad.grad in leading
+
         for op in self.forward:
-            if op.index < first.index or needed.isdisjoint(op.outputs):
+            made = (self.values[output] for output in needed.intersection(op.outputs))
+            if op.index < first.index or not any(leads(value) for value in made):
                 continue
             for slot in op.inputs:
                 value = self.values[slot.value]
                 maker = self.recording.ops[value.producer] if value.producer is not None else None
-                if maker is None or maker.index > first.index or value.grad is None:
-                    continue
-                if value.grad.grad in leading:
+                if maker is not None and maker.index <= first.index and leads(value):
                     yield op, slot.value
                     break
 

@@ -20,6 +20,7 @@ _ALWAYS = ("torch", "graphviz", "pygraphviz")
 _OWN = Path(torchrecorder.__file__).parent
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 """Types of objects that have the module in which they were defined."""
+_SITES = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def behind(path: str) -> Dependencies:
     if not place.endswith(".py"):
         return _closure([sys.modules.get(place)])
     module = sys.modules.get(Path(place).stem)
-    file = getattr(module, "__file__", None)
+    file = file_of(module)
     same = file is not None and Path(file).resolve() == Path(place).resolve()
     return Dependencies(files=(place,)) + _closure([module] if same else [])
 
@@ -78,7 +79,7 @@ def _closure(modules: Iterable[ModuleType | None]) -> Dependencies:
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
-        file = getattr(module, "__file__", None)
+        file = file_of(module)
         if module is None or file is None or module.__name__ in seen:
             continue
         seen.add(module.__name__)
@@ -104,7 +105,14 @@ def _homes(values: Iterable[Any]) -> list[ModuleType | None]:
     return homes
 
 
+def file_of(module: ModuleType | None) -> str | None:
+    """The file of *module*. ``getattr`` would ask those that make attributes, and may raise."""
+    return getattr(module, "__dict__", {}).get("__file__")
+
+
 def _is_installed(file: Path) -> bool:
+    if not _SITES.isdisjoint(file.parts):
+        return True  # also of an environment below this one, or of the user
     paths = sysconfig.get_paths()
     roots = [Path(paths[name]).resolve() for name in ("stdlib", "platlib", "purelib")]
     return any(root in file.resolve().parents for root in (*roots, _OWN))
