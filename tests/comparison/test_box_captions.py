@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,22 @@ from torch import nn
 
 from tests.comparison.test_compare import stack
 from tests.comparison.test_folded import SAME, layers
+from tests.comparison.test_numbers import measuring, net
 from torchrecorder import record
 from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.comparison import Comparison
+from torchrecorder.events import Statistics
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 
 def labels(path: Path, before: Recording, after: Recording, **options: object) -> dict[str, str]:
     """The text of each box and frame of the figure of both, by its first line."""
-    comparison = compare(before, after)
+    return labels_of(compare(before, after), path, **options)
+
+
+def labels_of(comparison: Comparison, path: Path, **options: object) -> dict[str, str]:
+    """The same of a comparison."""
     drawn = comparison.render(path / "both.dot", **options)  # type: ignore[arg-type]
     found = {}
     for label in re.findall(r"label=<(.*?)>[,\]]", drawn.read_text(encoding="utf-8")):
@@ -242,3 +250,29 @@ def test_a_page_has_colors_for_both_themes(tmp_path: Path) -> None:
               for look in data["looks"] for key in ("fill", "stroke")]
     assert len(colors) > 10 and len(data["legend"]) >= 3
     assert [light for light, dark in colors if light == dark != "transparent"] == []
+
+
+def test_measured_numbers_are_never_cut(tmp_path: Path) -> None:
+    """A box has both of its own, and by how much they differ if there is room; a closed module has
+    how much those inside differ by."""
+    def run(*norms: float) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"), builder.scope("mlp", "Mlp"):
+            value = builder.input("x")
+            for name in ("first_projection", "second_projection"):
+                with builder.scope(name, "Linear"):
+                    value = builder.op("linear", value)
+        taken = [Statistics(f"v{number}", 0, -1, 8, 0.5, 1.0, -1.0, 1.0, norm, 0, 0, 0)
+                 for number, norm in enumerate(norms, 1)]
+        return replace(builder.recording(), statistics=tuple(taken))
+
+    both = run(12.125, 0.0721), run(14.475, 0.965)
+    norms = compare(*both, numbers="activation_norm")
+    found = labels_of(norms, tmp_path, depth=2)
+    assert found["first_projection: Linear"] == "Norm 12.1 → 14.5 (+19.4 %)"
+    assert found["second_projection: Linear"] == "Norm 0.0721 → 0.965 (×13.4)"
+    closed = labels_of(norms, tmp_path, depth=1)["mlp: Mlp"]
+    assert "first_projection: Norm +19.4 %" in closed and "×13.4" in closed
+    flops = measuring(net(), "flops", o0=1e6), measuring(net(), "flops", o0=2e6)
+    found = labels_of(compare(*flops, numbers="flops"), tmp_path, depth=1)
+    assert "FLOPs 1.00 MFLOP → 2.00 MFLOP" in found["fc1: Linear"].split(" | ")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from torchrecorder.annotations import by_name
 from torchrecorder.comparison.display_names import AROUND, differences, hyperparameters
 from torchrecorder.comparison.edge_match import RETURNS
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
@@ -144,7 +145,11 @@ class BoxCaptions:
             yield from labels.filled(self._settings(change), LINE_LENGTH)
         elif kind in NOW:
             yield NOW[kind]
-        elif kind in (ChangeKind.MEASURED, ChangeKind.RETIMED) or self._is_short_rewiring(change):
+        elif kind is ChangeKind.MEASURED:
+            title, numbers, share = _measured(change.text)
+            whole = f"{title} {numbers} {share}".strip()
+            yield whole if len(whole) <= MAX_LINE_LENGTH else f"{title} {numbers}"
+        elif kind is ChangeKind.RETIMED or self._is_short_rewiring(change):
             yield change.text
 
     def _former(self, change: Change) -> str:
@@ -248,6 +253,9 @@ class BoxCaptions:
             yield f"was {self._former(change)}"
         elif kind in NOW:
             yield NOW[kind]
+        elif kind is ChangeKind.MEASURED:
+            title, numbers, share = _measured(change.text)
+            yield f"{title} {share.strip('()') or numbers}"
         elif kind in (ChangeKind.REPLACED, *FORMS) or self._is_short_rewiring(change):
             yield change.text
 
@@ -270,6 +278,13 @@ class BoxCaptions:
         )
 
 
+def _measured(text: str) -> tuple[str, str, str]:
+    """The title of a number, its values in both runs, and by how much they differ, if known."""
+    name, _, change = text.partition(": ")
+    numbers, _, share = change.partition(" (")
+    return by_name(name).title, numbers, f"({share}" if share else ""
+
+
 def _joined(kind: ChangeKind, text: str, names: Sequence[str]) -> str:
     """One line for equal changes in several places."""
     if kind in NOW:
@@ -280,6 +295,8 @@ def _joined(kind: ChangeKind, text: str, names: Sequence[str]) -> str:
         return f"{kind.value} {listed if len(listed) <= LINE_LENGTH - 8 else f'{len(names)} parts'}"
     if len(names) > 1 and kind is ChangeKind.RENAMED:
         return f"{len(names)} renamed"
+    if len(once) > 1 and kind is ChangeKind.MEASURED:
+        return f"{len(once)} parts: {text}"
     if kind is ChangeKind.REPLACED and text.partition(" → ")[2] == once[0]:
         return text  # of an op
     return f"{once[0]}: {text}" if len(once) == 1 else text
