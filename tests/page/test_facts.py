@@ -212,6 +212,8 @@ def test_of_what_failed(backward: bool) -> None:
     assert facts(network()).run() == (("PyTorch", "2.13.0"), ("grad mode", "grad"))
     caught = changed(network(), "ops", "o0", failed=True)
     assert rows(caught, "o0")[-1] == ("failed", "yes")
+    running = replace(caught, run=replace(caught.run, running=("o0",)))
+    assert rows(running, "o0")[-1] == ("running", "when the run was saved")
 
 
 def compiled(**numbers: float) -> Recording:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 
@@ -44,3 +45,16 @@ def test_an_error_that_the_program_caught(
             raise RuntimeError
     button = visit(run.recording()).page.locator("#failure")
     assert shown in button.inner_text() and button.get_attribute("title") == tip
+
+
+def test_a_run_that_hangs_has_not_failed(visit: Visiting) -> None:
+    """The button and the panel say that it was still running, as figures do."""
+    recording = failing()
+    (op,) = (op for op in recording.ops.values() if op.failed)
+    run = replace(recording.run, failure=None, running=(op.id,))
+    page = visit(replace(recording, run=run)).page
+    button = page.locator("#failure")
+    assert button.inner_text() == "Still running: matmul"
+    assert button.get_attribute("title") == "Go to where the run waits"
+    button.click()
+    assert page.locator("#panel h3").first.inner_text().lower() == "still running"

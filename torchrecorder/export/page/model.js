@@ -183,6 +183,7 @@ const createModel = data => {
     folded: item => items.count[item],
     failed: item => items.failed[item] > 0,
     endedIn: item => items.failed[item] > 1,
+    running: item => items.failed[item] > 2,
     kind: item => text(items.kind[item]),
     cls: item => text(items.cls[item]),
     op: item => text(items.op[item]),

@@ -4,6 +4,7 @@
 
 const createPanel = ({ byId, stage, model, types, names, state, actions }) => {
   const DELAY = 320, MANY_LINKS = 12, MANY_FACTS = 16, MANY_NUMBERS = 6;
+  const ENDS = { failed: "Failed", running: "Still running" };
   const element = byId("panel");
   // The sizes of the panel from the style, because measuring would lay out the whole page.
   const styles = getComputedStyle(document.documentElement);
@@ -185,10 +186,10 @@ const createPanel = ({ byId, stage, model, types, names, state, actions }) => {
       header(kind, model.title(item), pathOf(item)),
       ...(model.canOpen(item) ? [actionButtons(item)] : []),
       ...(isFold ? [siblingSection(item)] : []),
-      ...facts.filter(([title]) => title === "failed")
-        .map(([, text]) => section("Failed", breakable("p", "error", text))),
+      ...facts.filter(([title]) => title in ENDS)
+        .map(([title, text]) => section(ENDS[title], breakable("p", "error", text))),
       ...noteSection(item),
-      ...factSection(facts.filter(([title]) => !["failed", "note"].includes(title))),
+      ...factSection(facts.filter(([title]) => !(title in ENDS || title === "note"))),
       ...sourceSection(item),
       ...neighborSection("Reads", relations.merged(model, now, model.inputs(item))),
       ...neighborSection("Read by", relations.merged(model, now, model.outputs(item), true)),

@@ -85,9 +85,10 @@ const attachToolbar = ({ byId, model, types, paths, state, stage, styling, actio
     const failed = ended < 0 ? innermost(model.all.filter(model.failed)) : ended;
     byId("failure").hidden = failed < 0;
     if (failed < 0) return;
-    byId("failure").textContent = `Failed in ${model.title(failed)}`;
+    const running = model.running(failed), title = model.title(failed);
+    byId("failure").textContent = running ? `Still running: ${title}` : `Failed in ${title}`;
     byId("failure").title = ended < 0 ? "Go to an error that the program caught" :
-      "Go to where the run failed";
+      `Go to where the run ${running ? "waits" : "failed"}`;
     byId("failure").addEventListener("click", () => actions.goTo(failed));
   }
 

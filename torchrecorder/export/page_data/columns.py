@@ -121,9 +121,11 @@ class Columns:
 
     def _failed(self, thing: Scope | Op | None) -> int:
         """0 for success, 1 for a failure with an error that the program caught, 2 if the run
-        ended."""
+        ended, 3 if it was still running when the run was saved."""
         if thing is None or not thing.failed:
             return 0
+        if thing.id in self.tree.view.recording.run.running:
+            return 3
         return 1 if error_in(self.tree.view.recording, thing.id) is None else 2
 
     def _thing(self, place: TreeNode) -> Scope | Op | None:

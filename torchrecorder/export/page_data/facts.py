@@ -220,7 +220,10 @@ class Facts:
     def _failure(self, step: Scope | Op) -> Iterator[FactRow]:
         if step.failed:
             error = error_in(self.recording, step.id)
-            yield "failed", error or "yes"
+            if step.id in self.recording.run.running:
+                yield "running", error or "when the run was saved"
+            else:
+                yield "failed", error or "yes"
             yield from self._cause() if error else ()
 
     def _cause(self) -> Iterator[FactRow]:
