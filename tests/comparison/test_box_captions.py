@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from torch import nn
 from tests.comparison.test_compare import stack
 from tests.comparison.test_folded import SAME, layers
 from tests.comparison.test_numbers import measuring, net
-from torchrecorder import record
+from torchrecorder import SmallText, record
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.events import Statistics
@@ -276,3 +277,17 @@ def test_measured_numbers_are_never_cut(tmp_path: Path) -> None:
     flops = measuring(net(), "flops", o0=1e6), measuring(net(), "flops", o0=2e6)
     found = labels_of(compare(*flops, numbers="flops"), tmp_path, depth=1)
     assert "FLOPs 1.00 MFLOP → 2.00 MFLOP" in found["fc1: Linear"].split(" | ")
+
+
+def test_modules_are_closed_until_the_text_about_differences_fits(tmp_path: Path) -> None:
+    """It is longer than the text of the same boxes in a figure of one run."""
+    def run(p: float) -> Recording:
+        parts = (nn.Sequential(nn.Dropout(p * i), nn.Hardtanh(-p * i, p)) for i in range(1, 5))
+        return record(nn.Sequential(*parts).train(), torch.ones(1, 4))
+
+    both = compare(run(0.0123), run(0.0234))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SmallText)
+        both.render(tmp_path / "both.svg", fit=("100mm", "120mm"))
+    with pytest.warns(SmallText):
+        both.render(tmp_path / "both.svg", fit=("100mm", "120mm"), depth=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,15 +119,16 @@ class Comparison:
         both = overlay(self.matching, self.changes)
         marks = {node: kind.value for node, kind in both.marks.items()
                  if node not in both.quiet}
-        view, removed, added = chosen_view(both.recording, chosen), both.removed, both.added
-        if chosen.exporter.suffix != ".html":  # the page, where modules open, marks boxes instead
-            view, changed = with_former(view, both.instead)
-            removed = removed.union((both.instead[edge], edge[1]) for edge in changed)
-            added = added | changed
         summary = tuple(total.titled for total in self._main_totals())
         cls = Renaming(chosen.style.rename).cls
         captions = BoxCaptions(both, self.matching, self.changes, cls)
-        colors = DiffColors(marks, removed, added, both.notes, summary, captions.of)
+        colors = DiffColors(marks, both.removed, both.added, both.notes, summary, captions.of)
+        # The captions of differences must fit, too.
+        view = chosen_view(both.recording, replace(chosen, style=colors.style(chosen.style)))
+        if chosen.exporter.suffix != ".html":  # the page, where modules open, marks boxes instead
+            view, changed = with_former(view, both.instead)
+            removed = both.removed.union((both.instead[edge], edge[1]) for edge in changed)
+            colors = replace(colors, removed=removed, added=both.added | changed)
         write_file(target, chosen.exporter.export(view, colors.style(chosen.style)))
         return target
 
