@@ -92,7 +92,7 @@ def test_mistakes(capsys: pytest.CaptureFixture[str], arguments: str, said: str)
 
 def test_numbers_are_measured_and_compared(capsys: pytest.CaptureFixture[str]) -> None:
     """A factor goes after an equals sign; what differs is a difference."""
-    asked = ("--number", "gradient_norm=1.01", "--number", "flops", "--exit-code")
+    asked = ("--number", "gradient_norm=1.01,flops", "--number", "zeros", "--exit-code")
     code, out, _ = run(capsys, "compare", "cli_nets:Net", *NET, "--then", "classes=5", *asked)
     assert code == 1
     assert "the whole run" in out and "flops: " in out and "gradient_norm: " in out

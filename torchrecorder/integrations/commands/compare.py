@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from torchrecorder.annotations import ANNOTATIONS, by_name
-from torchrecorder.checks import check_one, literal, whole_number
+from torchrecorder.checks import check_one, literal, whole_number, words
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.drawing_arguments import (
@@ -50,7 +50,7 @@ class CompareCommand(Command):
             help="also list modules whose time differs by at least this factor",
         )
         number = compared.add_argument(
-            "--number", action="append", default=[], metavar="NAME[=FACTOR]",
+            "--number", action="append", default=[], metavar="NAME[=FACTOR],...",
             help="also list modules in which flops, saved_bytes, gradient_norm ... differs by "
             "this factor (default: 1.1, counts exactly); can be repeated",
         )
@@ -96,11 +96,11 @@ class CompareCommand(Command):
 
 
 def numbers_of(texts: Sequence[str]) -> dict[str, float]:
-    """``["flops", "gradient_norm=2"]`` as factors by name; raises for wrong ones."""
+    """``["flops,gradient_norm=2"]`` as factors by name; raises for wrong ones."""
     from torchrecorder.comparison.numbers import factors
 
     found: dict[str, float] = {}
-    for text in texts:
+    for text in words(",".join(texts)):
         name, equals, factor = text.partition("=")
         try:
             found.update(factors({name: literal(factor)} if equals else name))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from torchrecorder.annotations import ANNOTATIONS, by_name
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.results import KINDS, Ranked
+from torchrecorder.checks import words
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.table.alignment import Column, table
@@ -28,7 +29,7 @@ class SummaryCommand(Command):
 
     examples:
       torchrecorder summary torchvision.models:resnet18 --shape 1,3,224,224 --depth 2
-      torchrecorder summary run.json --column input --column parameters --no-fold
+      torchrecorder summary run.json --column input,parameters --no-fold
 
     Repeated modules share a line. Numbers of columns are measured as needed.
     """
@@ -41,15 +42,15 @@ class SummaryCommand(Command):
         add_flags(listed, (VIEW["depth"], VIEW["fold"]))
         listed.add_argument("--ops", action="store_true", help="list every operation too")
         column = listed.add_argument(
-            "--column", action="append", metavar="NAME",
-            help="input, output, graphs, or a number of the run (parameters, flops ...);"
+            "--column", action="append", metavar="NAME,...",
+            help="input, output, graphs, or numbers of the run (parameters, flops ...);"
             " can be repeated",
         )
         numbers = (one.name for one in ANNOTATIONS)
         column.offered = (*TENSORS, *numbers)  # type: ignore[attr-defined]
 
     def run(self, options: argparse.Namespace) -> int:
-        columns = options.column or ()
+        columns = words(",".join(options.column or ()))
         target = measuring(target_of(options), numbers_in(columns))
         listed_options = {**given_options(options, ("depth", "fold")), "ops": options.ops}
         with Progress() as progress:
