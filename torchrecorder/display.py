@@ -106,6 +106,13 @@ def display_page(page: str, text: str) -> None:
     import_module("IPython.display").display(data, raw=True)
 
 
+def is_in_notebook() -> bool:
+    """Whether IPython runs, or another notebook shows what IPython displays, as marimo does."""
+    display = import_module("IPython.display").display
+    running = import_module("IPython").get_ipython() is not None
+    return running or not display.__module__.startswith("IPython.")
+
+
 class ShownPath(type(Path())):  # type: ignore[misc]
     """The path of a page that a notebook cell shows.
 

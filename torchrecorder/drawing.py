@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import FLAG, check_one, path_of
-from torchrecorder.display import display_page, shown_path
+from torchrecorder.display import display_page, is_in_notebook, shown_path
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
 from torchrecorder.export.json import Json
@@ -99,6 +99,8 @@ def _check_inline(target: Path) -> None:
         raise InvalidArgument(f"inline=True shows a page, and {target.name} does not end in .html")
     if find_spec("IPython") is None:
         raise InvalidArgument("inline=True needs a notebook, and IPython is not installed")
+    if not is_in_notebook():
+        raise InvalidArgument("inline=True needs a notebook: without it, a browser shows the page")
 
 
 def temporary(name: str, fmt: str) -> Path:

@@ -61,6 +61,9 @@ def test_a_page_inline_takes_the_options_of_a_drawing(recording, monkeypatch, tm
     assert '"direction":"LR"' in page and '"color_by":"parameters"' in page
     with pytest.raises(InvalidArgument, match="does not end in .html"):
         recording.show(tmp_path / "a.svg", inline=True)
+    monkeypatch.undo()
+    with pytest.raises(InvalidArgument, match="without it, a browser shows the page"):
+        recording.show(inline=True)
     monkeypatch.setattr("torchrecorder.drawing.find_spec", lambda name: None)
     with pytest.raises(InvalidArgument, match="IPython is not installed"):
         recording.show(inline=True)
