@@ -177,9 +177,9 @@ def test_saved_recording_needs_no_model(folder, capsys):
 
 def test_summary_columns(capsys):
     """The columns that are asked for, in that order, one by one or as a list."""
-    for asked in (["--column", "parameters", "--column", "input"], ["--column", "parameters,input"]):
-        asked += ["--ops", "--depth", "1"]
-        head = run(capsys, "summary", "cli_nets:Net", "--shape", "2,4", *asked)[1].splitlines()[0]
+    for columns in (["parameters", "--column", "input"], ["parameters,input"]):
+        asked = ["--shape", "2,4", "--ops", "--depth", "1", "--column", *columns]
+        head = run(capsys, "summary", "cli_nets:Net", *asked)[1].splitlines()[0]
         assert head.split() == ["Scope", "Params", "Input"]
 
 
