@@ -231,3 +231,19 @@ def test_a_module_that_only_reshapes_its_weight_stays() -> None:
         run.op("add", x, given)
     view = make_view(run.recording(), ViewOptions(depth=9, reshapes=False))
     assert boxes(view) == ["x", "query", "add", "out:0"]
+
+
+def test_patterns_find_modules_by_their_own_names() -> None:
+    """As names do, wherever a module is; and with ``closed``, too."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input()
+        with run.scope("block", "Block"):
+            for scope, op in (("norm1", "layer_norm"), ("act", "relu"), ("norm2", "layer_norm")):
+                with run.scope(scope, "Part"):
+                    x = run.op(op, x)
+    recording = run.recording()
+    hidden = make_view(recording, ViewOptions(depth=2, hide="norm?"))
+    assert boxes(hidden) == ["x", "block.act", "out:0"]
+    closed = make_view(recording, ViewOptions(depth="ops", closed="norm?"))
+    assert boxes(closed) == ["x", "block.norm1", "relu", "block.norm2", "out:0"]

@@ -85,8 +85,8 @@ class NamedScopes:
     by kind.
     """
 
-    # names such as ``"dropout"``, wherever it is, or patterns such as ``"encoder.*"`` or
-    # ``"Dropout*"``
+    # names such as ``"dropout"`` or ``"dropout?"``, wherever it is, or patterns such as
+    # ``"encoder.*"`` or ``"Dropout*"``
     patterns: tuple[str, ...]
 
     def scopes(self, recording: RecordedRun) -> frozenset[str]:
@@ -107,7 +107,7 @@ class NamedScopes:
             yield from names
 
     def _fits(self, name: str) -> bool:
-        return _own_name(name) in self._tried or self._tried.fit(name)
+        return self._tried.fit(name) or self._tried.fit(_own_name(name))
 
     @cached_property
     def _tried(self) -> NamePatterns:
