@@ -241,9 +241,9 @@ def test_patterns_find_modules_by_their_own_names() -> None:
         with run.scope("block", "Block"):
             for scope, op in (("norm1", "layer_norm"), ("act", "relu"), ("norm2", "layer_norm")):
                 with run.scope(scope, "Part"):
-                    x = run.op(op, x)
+                    x = run.op(op, run.op("mul", x))
     recording = run.recording()
     hidden = make_view(recording, ViewOptions(depth=2, hide="norm?"))
     assert boxes(hidden) == ["x", "block.act", "out:0"]
     closed = make_view(recording, ViewOptions(depth="ops", closed="norm?"))
-    assert boxes(closed) == ["x", "block.norm1", "relu", "block.norm2", "out:0"]
+    assert boxes(closed) == ["x", "block.norm1", "mul", "relu", "block.norm2", "out:0"]
