@@ -53,10 +53,12 @@ class SummaryCommand(Command):
         columns = words(",".join(options.column or ()))
         target = measuring(target_of(options), numbers_in(columns))
         listed_options = {**given_options(options, ("depth", "fold")), "ops": options.ops}
+        if columns:
+            listed_options["columns"] = columns
         with Progress() as progress:
             recording = target.recording(progress)
             progress.now("listing the modules")
-            table = recording.summary(**listed_options, **({"columns": columns} if columns else {}))
+            table = recording.summary(**listed_options)
         print(table)
         return 0
 
