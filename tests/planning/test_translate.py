@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from array import array
 from itertools import count
 from pathlib import Path
@@ -254,7 +255,11 @@ class TwoWords(Exception):
         super().__init__(f"{one} {other}")
 
 
-@pytest.mark.parametrize("error", [ValueError("too large"), TwoWords("too", "large")])
+HOLDING = ValueError("too large")
+HOLDING.held = threading.Lock()  # type: ignore[attr-defined]  # which cannot be pickled
+
+
+@pytest.mark.parametrize("error", [ValueError("too large"), HOLDING, TwoWords("too", "large")])
 def test_errors_of_other_processes(error: Exception, tmp_path: Path) -> None:
     """As they are, where another process can make them again; else by their name."""
     error.__notes__ = ["a note"]  # type: ignore[attr-defined]

@@ -124,17 +124,25 @@ def _record_rank(job: PlanJob, rank: int, folder: Path) -> None:
 
 
 def _write_error(path: Path, error: Exception) -> None:
-    """Write an exception; its text if it cannot be pickled."""
+    """Write an exception; without its attributes, or its text, if it cannot be pickled."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     notes = list(getattr(error, "__notes__", ()))
-    try:
-        data = pickle.dumps(error)
-        pickle.loads(data)
-    except Exception:
+    data = _pickled(lambda: error) or _pickled(lambda: type(error)(*error.args))
+    if data is None:
         data = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_bytes(pickle.dumps((data, notes, text)))
     unfinished.replace(path)
+
+
+def _pickled(make: Callable[[], Exception]) -> bytes | None:
+    """What *make* returns as bytes; None if another process could not make it again."""
+    try:
+        data = pickle.dumps(make())
+        pickle.loads(data)
+        return data
+    except Exception:
+        return None
 
 
 def _read_error(path: Path, where: str) -> Exception:
