@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -353,6 +354,7 @@ def test_files_and_patterns(tmp_path):
 @pytest.mark.parametrize(("given", "message"), [
     ([], "nothing to merge"),
     ("nowhere*.json", "no file 'nowhere"),
+    (Path(__file__).parent, "is a folder: give its files, as "),
     (3, "paths, patterns or recordings"),
     ([3], "paths, patterns or recordings"),
 ])

@@ -64,6 +64,9 @@ def _found(source: Mergeable, reader: DigestReader) -> Iterator[_Source]:
         return
     if not isinstance(source, (str, Path)):
         raise InvalidArgument(f"merge takes paths, patterns or recordings, not {shown(source)}")
+    if Path(source).is_dir():
+        pattern = str(Path(source) / "*.json.gz")
+        raise InvalidArgument(f"{str(source)!r} is a folder: give its files, as {pattern!r}")
     paths = [str(source)] if Path(source).exists() else sorted(glob.glob(str(source)))
     if not paths:
         raise InvalidArgument(f"there is no file {str(source)!r}")
