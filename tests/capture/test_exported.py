@@ -126,6 +126,8 @@ def test_what_cannot_be_recorded_has_advice(tmp_path):
         tr.record(Net().state_dict(), torch.ones(1))
     with pytest.raises(InvalidArgument, match="model comes first"):
         tr.record(torch.ones(1), Net())
+    with pytest.raises(FileNotFoundError, match="missing.pt2"):
+        tr.record(tmp_path / "missing.pt2")
     broken = tmp_path / "broken.pt2"
     broken.write_bytes(b"no archive")
     with pytest.raises(InvalidArgument, match="cannot read"):

@@ -116,9 +116,11 @@ def opened(program: Any) -> Exported:
     """An exported program, or the path of a saved one, as a module with example inputs.
 
     Raises:
+        FileNotFoundError: There is no such file.
         InvalidArgument: The file cannot be read.
     """
     if isinstance(program, (str, os.PathLike)):
+        os.stat(program)  # PyTorch would log a traceback
         try:
             program = torch.export.load(program)  # type: ignore[arg-type]
         except Exception as error:  # other files raise all kinds of exceptions
