@@ -247,6 +247,14 @@ def byte_range(tensor: Tensor) -> tuple[int, int]:
     return low * size, (low + number) * size
 
 
+def layout_of(tensor: Tensor) -> tuple[object, ...] | None:
+    """The shape, strides and offset of *tensor* in its storage; None for one without memory."""
+    try:
+        return tensor.shape, tensor.stride(), tensor.storage_offset()
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
 @functools.cache
 def dtype_facts(dtype: torch.dtype) -> tuple[str, int]:
     """The name of *dtype* (``float32``), and the bytes of an element."""

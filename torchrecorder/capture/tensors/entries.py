@@ -14,7 +14,7 @@ from torch.nn import Parameter
 from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.byte_ranges import TensorRanges
-from torchrecorder.capture.tensors.describe import innermost, is_tensor
+from torchrecorder.capture.tensors.describe import innermost, is_tensor, layout_of
 from torchrecorder.capture.tensors.storage import Storage
 from torchrecorder.events import (
     GRAD_SUFFIX, GradEdge, OpId, ParameterPart, Role, ScopeId, ValueId, names_gradient,
@@ -99,6 +99,11 @@ class Entry(weakref.ref[Tensor]):
         self.storage = storage
         storage.tensors[self.key] = None
 
+    def add_view(self, tensor: Tensor) -> None:
+        """Store that the new *tensor* is the latest view of its storage, if others are known."""
+        if self.storage.last is not None and type(tensor) in PLAIN_TENSOR_TYPES:
+            self.storage.view = self, layout_of(tensor)
+
 
 class TensorNames:
     """Finds the role and name of a tensor of unknown origin; implemented by `AttributeNames`."""
@@ -173,13 +178,21 @@ def containing_tensor(
     return nearest, storage.has_dead_tensors or bool(overlapping)
 
 
+def dead_view(tensor: Tensor, around: Tensor | None, storage: Storage) -> ValueId | None:
+    """The value of the latest view of *storage* if it no longer exists and *tensor* has its shape
+    and strides, as in ``Parameter(x.T)``, which the known tensor *around* it has not; else None."""
+    if storage.view is None:
+        return None
+    entry, layout = storage.view
+    if entry() is not None or entry.seen != len(storage.writes) or layout != layout_of(tensor):
+        return None
+    return entry.value if around is None or layout_of(around) != layout else None
+
+
 def _is_twin(tensor: Tensor, other: Tensor) -> bool:
     """Whether two tensors in one storage are the same view of it, of different classes."""
-    try:
-        first, second = [(one.shape, one.stride(), one.storage_offset()) for one in (tensor, other)]
-    except (NotImplementedError, RuntimeError):  # a wrapper without memory
-        return False
-    return first == second and type(tensor) is not type(other)
+    first = layout_of(tensor)
+    return first is not None and first == layout_of(other) and type(tensor) is not type(other)
 
 
 def parameter_parts(

@@ -50,6 +50,7 @@ class Storage:
     writes: list[Write] | tuple[()] = ()
     last_writes: LastWrites | None = None  # made when it saves time
     last: ValueId | None = None
+    view: tuple[Any, Any] | None = None  # the entry and layout of the latest view
     ranges: TensorRanges | None = None  # made when a tensor around another is searched
     has_dead_tensors = False
     received = UNVERSIONED

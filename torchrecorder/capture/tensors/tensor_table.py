@@ -26,7 +26,7 @@ from torchrecorder.capture.tensors.describe import (
 )
 from torchrecorder.capture.tensors.entries import (
     BackwardGradients, DetachedTensors, EarlyReads, Entry, GradSource, OtherThreadResult,
-    TensorNames, containing_tensor, forget_callback, parameter_parts,
+    TensorNames, containing_tensor, dead_view, forget_callback, parameter_parts,
 )
 from torchrecorder.capture.tensors.sizes import bytes_of, elements_of
 from torchrecorder.capture.tensors.storage import Storage, Storages
@@ -82,8 +82,7 @@ class TensorTable:
         if last is not None and maker is not None and self.gradients.is_from_hook(last, maker):
             self._add_alias(gradient, last, names)
         else:
-            role = Role.CONSTANT if maker is None else Role.INNER
-            self.add_value(gradient, maker, role, names)
+            self.add_value(gradient, maker, Role.INNER if maker else Role.CONSTANT, names)
 
     def peek(self, tensor: Tensor) -> ValueId | None:
         """The last known value of *tensor*, without a look at later writes; None if unknown."""
@@ -156,9 +155,10 @@ class TensorTable:
         if detached is not None and detached.seen == len(storage.writes):
             return detached.value
         around, unclear = containing_tensor(self.entries, tensor, storage)
-        if around is not None:
-            return self.read(around)
-        return storage.last if unclear else None
+        value = dead_view(tensor, around, storage)
+        if value is not None or around is None:
+            return value or (storage.last if unclear else None)
+        return self.read(around)
 
     def _add_alias(
         self, tensor: Tensor, before: ValueId, names: tuple[str, ...] = (), role: Role = Role.INNER
@@ -245,8 +245,7 @@ class TensorTable:
                 entry.set_storage(storage)
                 return self._add_alias(tensor, memory, entry.names)
         op, slots = self.tape.next_op(), (Slot("0", entry.value),)
-        value = self._update(tensor, entry, op)
-        again = self.autograd.is_in_pass()
+        value, again = self._update(tensor, entry, op), self.autograd.is_in_pass()
         self.tape.write_op(op, "write in place", slots, (value,), recompute=again)
         return value
 
@@ -276,6 +275,7 @@ class TensorTable:
             entry = self.entries[key] = Entry(tensor, self._forget)
             entry.key, entry.original = key, None
             entry.set_storage(self.storages.of(tensor))
+            entry.add_view(tensor)
         entry.names, before = names, entry.storage.last
         value = self._update(tensor, entry, producer, role, grad, value)
         if before is not None and isinstance(tensor, Parameter):
