@@ -199,7 +199,7 @@ class _TableBuilder:
         self._give_aliases()
         inputs, self.outputs = self._ends()
         if self.unseen:
-            for scope, results in unseen_results(self, self.unseen.keys()).items():
+            for scope, results in unseen_results(self, self.unseen, self.held).items():
                 self.scopes[scope] = self.scopes[scope].replace(outputs=results)
             inputs, self.outputs = self._ends()
         self._name_gradients()

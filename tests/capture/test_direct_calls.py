@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -347,3 +348,21 @@ def test_calls_that_ran_other_ops_have_results_of_their_own() -> None:
     recording = torchrecorder.record(Net(), torch.ones(3))
     calls = [scope for scope in recording.scopes.values() if scope.path == "inner"]
     assert [len(scope.outputs) for scope in calls] == [2, 1, 1]
+
+
+def test_a_result_that_nothing_reads_is_one_if_the_script_has_it() -> None:
+    """Of two results, and not what the model keeps for itself."""
+
+    class Predicts(nn.Module):
+        def forward(self, x: torch.Tensor) -> SimpleNamespace:
+            self.cache = x.tan()
+            return SimpleNamespace(mean=x.sin(), spread=x.cos())
+
+    script = {"Recorder": Recorder, "model": Predicts(), "x": torch.ones(3)}
+    exec(
+        "with Recorder(model) as recorder:\n"
+        "    found = model.forward(x)\n    wide = found.spread.exp()", script,
+    )
+    recording = script["recorder"].recording
+    makers = [recording.values[slot.value].producer for slot in recording.outputs]
+    assert [recording.ops[op].name for op in makers] == ["sin", "cos", "exp"]

@@ -250,10 +250,11 @@ Made = tuple[Op, Value]
 
 
 def unseen_results(
-    recording: Tables, unseen: Collection[ScopeId]
+    recording: Tables, unseen: Collection[ScopeId], held: Mapping[ValueId, str]
 ) -> Mapping[ScopeId, tuple[Slot, ...]]:
-    """The outputs of the calls *unseen*, innermost first: the values that are read outside, in the
-    order in which they were made.
+    """The outputs of the calls *unseen*, innermost first: the values that are read outside, and
+    those that no op reads and the script has in its variables (*held*), in the order in which they
+    were made.
 
     Calls of one module that ran the same ops return the same results, also where nothing reads
     one, such as the state after the last iteration of a loop. If nothing is read of any, these are
@@ -262,19 +263,22 @@ def unseen_results(
     """
     ends, values, ops = Boundaries(recording, unseen), recording.values, recording.ops
     made, last = _made_in(recording, unseen), _last_steps(recording)
-    held = {op.outputs[0] for op in ops.values() if is_held_alias(op, values)}
+    aliases = {op.outputs[0] for op in ops.values() if is_held_alias(op, values)}
+    last_held = {value for value, name in held.items() if name}.difference(
+        slot.value for op in ops.values() if op.outputs for slot in op.inputs
+    )
     places: dict[tuple[Any, ...], set[int]] = {}  # of results, by what a call ran
     kinds: dict[ScopeId, tuple[Any, ...]] = {}
     for scope in unseen:
         facts = [(op.qualname, value.shape) for op, value in made[scope]]
         kinds[scope] = recording.scopes[scope].module, *facts
-        read = {slot.value for slot in ends.outputs(scope)}
+        read = last_held.union(slot.value for slot in ends.outputs(scope))
         found = {at for at, (_, value) in enumerate(made[scope]) if value.id in read}
         places.setdefault(kinds[scope], set()).update(found)
     outputs: dict[ScopeId, tuple[Slot, ...]] = {}
     for scope, kind in kinds.items():
         given = [made[scope][at][1] for at in sorted(places[kind])]
-        results = [value.id for value in given if not (value.id in held or value.names)]
+        results = [value.id for value in given if not (value.id in aliases or value.names)]
         if not results and scope in last:
             step = last[scope]
             inner = outputs.get(step.id, step.outputs) if isinstance(step, Scope) else ()
