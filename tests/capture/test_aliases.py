@@ -371,3 +371,18 @@ def test_a_parameter_of_the_tensor_itself_reads_no_view_of_it():
     recording = tr.record(lambda x: (x.T.sum(), nn.Parameter(x).sum()), torch.ones(4, 4))
     (alias,) = (op for op in recording.ops.values() if op.name == "alias")
     assert alias.inputs[0].value == recording.inputs[0].value
+
+
+@pytest.mark.parametrize("first", ["view", "base"])
+def test_the_base_of_a_view_from_before_the_run_is_from_before_it_too(first):
+    """It is read after an op has made another view of the same memory."""
+    base = torch.ones(8)
+    given = {"view": base.unsqueeze(-1), "base": base}
+    other = next(given[name] for name in given if name != first)
+    with tr.Recorder() as recorder:
+        made = given[first].view(4, 2)
+        made + (other * 2).view(4, 2)
+    view, alias, mul, *_ = recorder.recording.ops.values()
+    assert (view.name, alias.name, mul.name) == ("view", "alias", "mul")
+    assert alias.inputs[0].value == view.inputs[0].value
+    assert mul.inputs[0].value == alias.outputs[0]

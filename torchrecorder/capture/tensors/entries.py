@@ -151,30 +151,29 @@ def containing_tensor(
     """The smallest known tensor in *storage* that contains the bytes of *tensor*, and whether the
     run may have made or written others that overlap with them.
 
-    Among equal ones, the latest; but the base of a view from before the run if no op has written
-    it. A subclass, such as ``x.as_subclass(Image)``, is of the tensor with its shape and strides.
-    Tensors that no longer exist may have overlapped.
+    Among equal ones, the latest; but the base of a view from before the run, or a view of a base
+    from before it, if no op has written it. A subclass, such as ``x.as_subclass(Image)``, is of the
+    tensor with its shape and strides. Tensors that no longer exist may have overlapped.
     """
     low, high = storage.reach(tensor)
     with TensorRanges.lock:
         ranges, living = _ranges(entries, storage)
         around = (living(key) for key in ranges.around(low, high) if key != id(tensor))
-        held: Iterator[Tensor] = (other for other in around if other is not None)
+        nearby = [*islice((other for other in around if other is not None), MAX_NEARBY)]
         if type(tensor) not in PLAIN_TENSOR_TYPES:
-            nearby = [*islice(held, MAX_NEARBY)]
             twins = [other for other in nearby if _is_twin(tensor, other)]
             if twins:
                 return twins[0], False
-            held = iter(nearby)
-        nearest = next(held, None)
+        nearest = nearby[0] if nearby else None
         overlapping = [
             entries[key] for key in ranges.overlapping(low, high)
             if key != id(tensor) and living(key) is not None
         ]
     if not storage.writes and any(entry.producer is None for entry in overlapping):
-        base = tensor._base  # all of this memory is from before the run
-        known = entries.get(id(base))
-        return base if known is not None and known.producer is None else nearest, False
+        base, views = tensor._base, (other for other in nearby if other._base is tensor)
+        related = (other for other in (base, *views) if id(other) in entries)
+        early = (other for other in related if entries[id(other)].producer is None)
+        return next(early, nearest), False  # all of this memory is from before the run
     return nearest, storage.has_dead_tensors or bool(overlapping)
 
 
