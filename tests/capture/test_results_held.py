@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
 from torchrecorder.recording import Recording
@@ -235,3 +236,20 @@ def test_outputs_are_called_as_the_variables_of_the_script() -> None:
     ]
     dot = torchrecorder.make_dot(recording).source
     assert "means.0 … means.2" in dot and "best.1" in dot
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False, None])
+@pytest.mark.parametrize("backward", [True, False])
+def test_the_result_of_a_checkpoint_is_an_output(
+    use_reentrant: bool | None, backward: bool
+) -> None:
+    """Not what the backward pass computes again; as without a checkpoint (None)."""
+    x = torch.ones(3, requires_grad=True)
+    with torchrecorder.Recorder() as recorder:
+        if use_reentrant is None:
+            y = x.exp().sin()
+        else:
+            y = checkpoint(lambda x: x.exp().sin(), x, use_reentrant=use_reentrant)
+        if backward:
+            y.sum().backward()
+    assert makers(recorder.recording) == ["sin"] and y.shape == (3,)

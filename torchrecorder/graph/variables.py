@@ -7,12 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 
 from torchrecorder.events import (
-    MODES, NO_STORAGE, STORED, OpId, OpKind, Role, ScopeId, ValueId, names_gradient,
+    MODES, NO_STORAGE, STORED, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId, names_gradient,
 )
 from torchrecorder.graph.nodes import Op, Scope, Value
 
 KEPT = frozenset(("clone", "data", "detach"))
 """Ops that return the same data: kept for later, or used for its shape or device."""
+
+_INLINE = (*MODES, ScopeKind.CHECKPOINT)
+"""Scopes whose results the code around them has."""
 
 
 def variables_read(
@@ -88,7 +91,7 @@ def results_held(
         return []
     around: set[ScopeId | None] = {None}
     for scope in scopes.values():
-        if scope.kind in MODES and scope.parent in around:
+        if scope.kind in _INLINE and scope.parent in around and not scope.recompute:
             around.add(scope.id)
     if not any(op.scope in around for op in ops.values()):
         return []
