@@ -177,17 +177,6 @@ def containing_tensor(
     return nearest, storage.has_dead_tensors or bool(overlapping)
 
 
-def dead_view(tensor: Tensor, around: Tensor | None, storage: Storage) -> ValueId | None:
-    """The value of the latest view of *storage* if it no longer exists and *tensor* has its shape
-    and strides, as in ``Parameter(x.T)``, which the known tensor *around* it has not; else None."""
-    if storage.view is None:
-        return None
-    entry, layout = storage.view
-    if entry() is not None or entry.seen != len(storage.writes) or layout != layout_of(tensor):
-        return None
-    return entry.value if around is None or layout_of(around) != layout else None
-
-
 def _is_twin(tensor: Tensor, other: Tensor) -> bool:
     """Whether two tensors in one storage are the same view of it, of different classes."""
     first = layout_of(tensor)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from torch import Tensor, UntypedStorage
+from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_pending
 from torchrecorder.capture.tensors.byte_ranges import LastWrites, TensorRanges, Write
 from torchrecorder.capture.tensors.describe import (
-    UNVERSIONED, byte_range, is_tensor, memory_owner, version_of,
+    UNVERSIONED, byte_range, is_tensor, layout_of, memory_owner, version_of,
 )
 from torchrecorder.events import NO_STORAGE, OpId, ValueId, new_tuple
+from torchrecorder.graph.nodes import Op, Value
 
 ALL_VERSIONS = 1 << 62
 """Larger than every version of a tensor."""
@@ -100,6 +102,25 @@ class Storage:
         else:
             UntypedStorage._free_weak_ref(other.weak)
 
+    def dead_view(
+        self, tensor: Tensor, around: Tensor | None, events: Sequence[object]
+    ) -> ValueId | None:
+        """The value of the latest view if *tensor* is made of it: the view no longer exists, as in
+        ``Parameter(x.T)``, and has the shape and strides of *tensor*.
+
+        The known tensor *around* it has others; or *tensor* is a parameter, as
+        ``Parameter(x.data)``, and no op in *events* has read the view.
+        """
+        if self.view is None:
+            return None
+        entry, layout = self.view
+        if entry() is not None or entry.seen != len(self.writes) or layout != layout_of(tensor):
+            return None
+        value: ValueId = entry.value
+        if around is None or layout_of(around) != layout:
+            return value
+        return value if isinstance(tensor, Parameter) and not _is_read(value, events) else None
+
     def reach(self, tensor: Tensor) -> tuple[int, int]:
         """The range of bytes that *tensor* occupies in this storage."""
         low, high = byte_range(tensor)
@@ -152,6 +173,16 @@ class Storage:
                 if not rest:
                     break
         return found[::-1], not rest
+
+
+def _is_read(value: ValueId, events: Sequence[object]) -> bool:
+    """Whether an op has read *value* since it was made."""
+    for event in reversed(events):
+        if type(event) is Op and any(slot.value == value for slot in event.inputs):
+            return True
+        if type(event) is Value and event.id == value:
+            break
+    return False
 
 
 def _without(ranges: list[tuple[int, int]], write: Write) -> Iterator[tuple[int, int]]:

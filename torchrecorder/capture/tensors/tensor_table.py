@@ -26,7 +26,7 @@ from torchrecorder.capture.tensors.describe import (
 )
 from torchrecorder.capture.tensors.entries import (
     BackwardGradients, DetachedTensors, EarlyReads, Entry, GradSource, OtherThreadResult,
-    TensorNames, containing_tensor, dead_view, forget_callback, parameter_parts,
+    TensorNames, containing_tensor, forget_callback, parameter_parts,
 )
 from torchrecorder.capture.tensors.sizes import bytes_of, elements_of
 from torchrecorder.capture.tensors.storage import Storage, Storages
@@ -155,7 +155,7 @@ class TensorTable:
         if detached is not None and detached.seen == len(storage.writes):
             return detached.value
         around, unclear = containing_tensor(self.entries, tensor, storage)
-        value = dead_view(tensor, around, storage)
+        value = storage.dead_view(tensor, around, self.tape.events)
         if value is not None or around is None:
             return value or (storage.last if unclear else None)
         return self.read(around)
