@@ -99,11 +99,6 @@ class Entry(weakref.ref[Tensor]):
         self.storage = storage
         storage.tensors[self.key] = None
 
-    def add_view(self, tensor: Tensor) -> None:
-        """Store that the new *tensor* is the latest view of its storage, if others are known."""
-        if self.storage.last is not None and type(tensor) in PLAIN_TENSOR_TYPES:
-            self.storage.view = self, layout_of(tensor)
-
 
 class TensorNames:
     """Finds the role and name of a tensor of unknown origin; implemented by `AttributeNames`."""

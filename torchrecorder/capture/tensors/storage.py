@@ -16,7 +16,7 @@ from torchrecorder.capture.internals.access import PLAIN_TENSOR_TYPES, SEES_STOR
 from torchrecorder.capture.internals.processes import is_pending
 from torchrecorder.capture.tensors.byte_ranges import LastWrites, TensorRanges, Write
 from torchrecorder.capture.tensors.describe import (
-    UNVERSIONED, byte_range, is_tensor, layout_of, memory_owner, version_of,
+    UNVERSIONED, byte_range, is_tensor, layout_of, memory_owner, shape_of, version_of,
 )
 from torchrecorder.events import NO_STORAGE, OpId, ValueId, new_tuple
 from torchrecorder.graph.nodes import Op, Value
@@ -52,7 +52,7 @@ class Storage:
     writes: list[Write] | tuple[()] = ()
     last_writes: LastWrites | None = None  # made when it saves time
     last: ValueId | None = None
-    view: tuple[Any, Any] | None = None  # the entry and layout of the latest view
+    view: Any = None  # the entry of the latest view
     ranges: TensorRanges | None = None  # made when a tensor around another is searched
     has_dead_tensors = False
     received = UNVERSIONED
@@ -106,20 +106,21 @@ class Storage:
         self, tensor: Tensor, around: Tensor | None, events: Sequence[object]
     ) -> ValueId | None:
         """The value of the latest view if *tensor* is made of it: the view no longer exists, as in
-        ``Parameter(x.T)``, and has the shape and strides of *tensor*.
+        ``Parameter(x.T)``, and has the shape of *tensor*.
 
-        The known tensor *around* it has others; or *tensor* is a parameter, as
-        ``Parameter(x.data)``, and no op in *events* has read the view.
+        The known tensor *around* it has another shape or other strides; or *tensor* is a parameter,
+        as ``Parameter(x.data)``, and no op in *events* has read the view.
         """
-        if self.view is None:
+        entry = self.view
+        if entry is None or entry() is not None or entry.seen != len(self.writes):
             return None
-        entry, layout = self.view
-        if entry() is not None or entry.seen != len(self.writes) or layout != layout_of(tensor):
+        same = around is not None and layout_of(around) == layout_of(tensor)
+        if same and not isinstance(tensor, Parameter):
             return None
-        value: ValueId = entry.value
-        if around is None or layout_of(around) != layout:
-            return value
-        return value if isinstance(tensor, Parameter) and not _is_read(value, events) else None
+        value, is_read = _made(entry.value, events)
+        if value is None or value.shape != shape_of(tensor) or same and is_read:
+            return None
+        return value.id
 
     def reach(self, tensor: Tensor) -> tuple[int, int]:
         """The range of bytes that *tensor* occupies in this storage."""
@@ -175,14 +176,15 @@ class Storage:
         return found[::-1], not rest
 
 
-def _is_read(value: ValueId, events: Sequence[object]) -> bool:
-    """Whether an op has read *value* since it was made."""
+def _made(value: ValueId, events: Sequence[object]) -> tuple[Value | None, bool]:
+    """The event of *value*, and whether an op has read it since."""
+    is_read = False
     for event in reversed(events):
-        if type(event) is Op and any(slot.value == value for slot in event.inputs):
-            return True
-        if type(event) is Value and event.id == value:
-            break
-    return False
+        if type(event) is Op:
+            is_read = is_read or any(slot.value == value for slot in event.inputs)
+        elif type(event) is Value and event.id == value:
+            return event, is_read
+    return None, is_read
 
 
 def _without(ranges: list[tuple[int, int]], write: Write) -> Iterator[tuple[int, int]]:

@@ -275,7 +275,7 @@ class TensorTable:
             entry = self.entries[key] = Entry(tensor, self._forget)
             entry.key, entry.original = key, None
             entry.set_storage(self.storages.of(tensor))
-            entry.add_view(tensor)
+            entry.storage.view = entry if entry.storage.last is not None else None
         entry.names, before = names, entry.storage.last
         value = self._update(tensor, entry, producer, role, grad, value)
         if before is not None and isinstance(tensor, Parameter):
