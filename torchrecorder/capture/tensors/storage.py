@@ -75,7 +75,7 @@ class Storage:
                 for other in self.others.values():
                     UntypedStorage._free_weak_ref(other.weak)
             UntypedStorage._free_weak_ref(self.weak)
-        self.weak, self.held, self.others = 0, None, None
+        self.weak, self.held, self.others, self.view = 0, None, None, None
 
     def has_ended(self) -> bool:
         """Whether PyTorch has freed the memory."""
