@@ -233,6 +233,7 @@ def forget_callback(
             entry.storage.has_dead_tensors = True
             if aliases:
                 aliases.discard(entry.key)
+                entry.original = None  # the entry of a view may be kept
         except Exception as error:
             record_error("values", error)
 
