@@ -19,7 +19,7 @@ from torchrecorder.comparison.moved_scopes import (
     ScopePair, called_elsewhere, equal_elsewhere, moved_path, renamed_lists,
 )
 from torchrecorder.comparison.step_keys import (
-    Side, StepAligner, called, keys_of, kind_of, made_alike, named, outermost, weighted,
+    Side, StepAligner, called, keys_of, made_alike, named, outermost, plain_kind, weighted,
 )
 from torchrecorder.comparison.wrapped import are_alike, unwrapped
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
@@ -293,7 +293,7 @@ class _Matcher:
             twins = {self._scope_of_twin(step) for step in steps}
             around = twins.pop() if len(twins) == 1 else None
             twin = b.scopes[around] if around is not None else None
-            if twin is not None and (kind_of(twin), twin.cls) == (kind_of(scope), scope.cls):
+            if twin is not None and (plain_kind(twin), twin.cls) == (plain_kind(scope), scope.cls):
                 if len(b.children[twin.id]) == len(steps) and self.scopes.add(scope.id, twin.id):
                     if scope.module is not None:
                         self.modules.add(scope.module, twin.module)

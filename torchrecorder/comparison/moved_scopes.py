@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.comparison.step_keys import Side, Skeleton, kind_of
+from torchrecorder.comparison.step_keys import Side, Skeleton, plain_kind
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.align import IndexPair, between
 from torchrecorder.graph.mappings import grouped
@@ -124,7 +124,7 @@ def moved_path(path: str, paths: Mapping[str, str]) -> str:
 
 def _path_of(side: Side, scope: Scope) -> Hashable:
     """The path and class of a module, and which of its calls this is."""
-    return kind_of(scope), scope.path, scope.cls, side.calls[scope.id]
+    return plain_kind(scope), scope.path, scope.cls, side.calls[scope.id]
 
 
 def renamed_lists(

@@ -84,7 +84,7 @@ def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
                 plain.append((step.name, inner.digest))
                 exact.append(inner.exact)
                 weights, scopes = weights + inner.weights, scopes + inner.scopes
-        digest = _digest(kind_of(scope), scope.cls, plain)
+        digest = _digest(plain_kind(scope), scope.cls, plain)
         found[scope.id] = Skeleton(digest, weights, scopes, _digest(digest, exact))
     return found
 
@@ -110,7 +110,7 @@ def _values(slots: Iterable[Slot]) -> list[ValueId]:
     return [slot.value for slot in slots]
 
 
-def kind_of(scope: Scope) -> ScopeKind:
+def plain_kind(scope: Scope) -> ScopeKind:
     """The kind of a scope; a compiled or scripted module is a module."""
     return ScopeKind.MODULE if scope.kind in CONVERTED else scope.kind
 
@@ -121,7 +121,7 @@ def _exact(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
         shapes = tuple(side.recording.values[output].shape for output in step.outputs)
         return function(step), step.arguments, len(step.inputs), shapes
     name = step.name if indices else _unnumbered(step)
-    return kind_of(step), name, side.skeletons[step.id].exact
+    return plain_kind(step), name, side.skeletons[step.id].exact
 
 
 def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
@@ -129,23 +129,23 @@ def _made_of(side: Side, step: Scope | Op, *, indices: bool = True) -> Hashable:
     if isinstance(step, Op):
         return function(step), step.arguments
     name = step.name if indices else _unnumbered(step)
-    return kind_of(step), name, side.skeletons[step.id].digest
+    return plain_kind(step), name, side.skeletons[step.id].digest
 
 
 def named(side: Side, step: Scope | Op) -> Hashable:
     """The name of a step, and the class of a scope."""
-    return function(step) if isinstance(step, Op) else (kind_of(step), step.name, step.cls)
+    return function(step) if isinstance(step, Op) else (plain_kind(step), step.name, step.cls)
 
 
 def _roughly(side: Side, step: Scope | Op) -> Hashable:
     """The name of an op in whatever namespace; the class of a scope with whatever index."""
-    return step.name if isinstance(step, Op) else (kind_of(step), step.cls, _unnumbered(step))
+    return step.name if isinstance(step, Op) else (plain_kind(step), step.cls, _unnumbered(step))
 
 
 def called(side: Side, scope: Scope) -> Hashable:
     """The name of an attribute, whatever its class; of all else, equal to nothing."""
     numbered = _unnumbered(scope) != scope.name
-    return (id(side), scope.id) if numbered else (kind_of(scope), scope.name)
+    return (id(side), scope.id) if numbered else (plain_kind(scope), scope.name)
 
 
 def weighted(side: Side, scope: Scope) -> Hashable:
@@ -156,7 +156,7 @@ def weighted(side: Side, scope: Scope) -> Hashable:
 
 def _placed(side: Side, step: Scope | Op) -> Hashable:
     """Of an op: equal to nothing in the other recording."""
-    return (id(side), step.id) if isinstance(step, Op) else (kind_of(step), step.name)
+    return (id(side), step.id) if isinstance(step, Op) else (plain_kind(step), step.name)
 
 
 def _by_class(side: Side, step: Scope | Op) -> Hashable:
@@ -192,7 +192,7 @@ def outermost(recording: RecordedRun) -> list[ScopeId]:
 
 def _step_name(step: Scope | Op) -> Hashable:
     """The function of an op; the kind and the name of a scope, whatever is in it."""
-    return function(step) if isinstance(step, Op) else (kind_of(step), step.name)
+    return function(step) if isinstance(step, Op) else (plain_kind(step), step.name)
 
 
 def _uneven_names(a: Iterable[Scope | Op], b: Iterable[Scope | Op]) -> Set[Hashable]:

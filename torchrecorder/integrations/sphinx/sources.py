@@ -21,6 +21,7 @@ _OWN = Path(torchrecorder.__file__).parent
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
 """Types of objects that have the module in which they were defined."""
 _SITES = {"site-packages", "dist-packages"}
+"""Folders of installed packages, in any environment."""
 
 
 @dataclass(frozen=True)
