@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.capture.hooks.source import PACKAGE
 from torchrecorder.errors import Notice
 
 
@@ -152,3 +155,54 @@ def test_what_runs_later_is_not_recorded(model, kind):
     assert not recording.ops
     recording = torchrecorder.record(lambda x: list(Yields()(x)), torch.ones(2))
     assert [op.name for op in recording.ops.values()] == ["exp", "exp"]
+
+
+class Flattens(nn.Module):
+    """Fails in a torch function, and raises an error of its own from that."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        """Expects three features."""
+        try:
+            return self.norm(x)
+        except RuntimeError as error:
+            raise ValueError("three features, please") from error
+
+
+def files_and_lines(error):
+    """Of the traceback, without PyTorch's frames, of which a run with hooks has others."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [(frame.filename, frame.line) for frame in frames if frame.filename == __file__]
+
+
+def files(error):
+    return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def test_tracebacks_have_the_frames_of_the_program():
+    """Also those of the cause."""
+    model = Flattens()
+
+    def run():
+        model(torch.ones(2, 4))
+
+    with pytest.raises(ValueError, match="three") as plain:
+        run()
+    with pytest.raises(ValueError, match="three") as found, torchrecorder.Recorder(model):
+        run()
+    for error, without in (
+        (found.value, plain.value), (found.value.__cause__, plain.value.__cause__),
+    ):
+        assert not [file for file in files(error) if file.startswith(PACKAGE)]
+        assert files_and_lines(error)[-1:] == files_and_lines(without)[-1:]
+        assert files(error)[-1] == files(without)[-1]
+
+
+def test_errors_of_the_package_keep_their_frames(tmp_path):
+    """As those of a file that the program reads."""
+    with pytest.raises(FileNotFoundError) as found, torchrecorder.Recorder():
+        torchrecorder.load(tmp_path / "missing.json")
+    assert [file for file in files(found.value) if file.startswith(PACKAGE)]

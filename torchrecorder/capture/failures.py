@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 
 from torchrecorder.capture.hooks.failing_node import home
+from torchrecorder.capture.hooks.source import PACKAGE
+from torchrecorder.capture.modes.call_site import is_call_site
 from torchrecorder.checks import Check, check_one
 from torchrecorder.events import OpKind, ScopeKind, SourceLine
 from torchrecorder.graph.failure import Failure
@@ -52,6 +55,34 @@ def attach(error: BaseException, recorder: Any) -> None:
     """Store *recorder* on *error*, for `recording_of`."""
     with contextlib.suppress(Exception):  # the user's class may reject attributes
         setattr(error, _ATTRIBUTE, recorder)
+
+
+def remove_own_frames(error: BaseException) -> None:
+    """Remove the frames of the recorder between those of the program from the tracebacks of *error*
+    and of its causes; an error of the recorder itself keeps its own."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        _join_program(found.__traceback__)
+        found = found.__cause__ or found.__context__
+
+
+def _join_program(first: TracebackType | None) -> None:
+    """Let each entry of the program refer to the next one, also in Python 3.10, which raises an
+    error again with the traceback that it had."""
+    last, trace = first, first and first.tb_next
+    ours = False
+    while last is not None and trace is not None:
+        code = trace.tb_frame.f_code
+        called = ours and is_call_site(code)  # repeats the line before the frames of the recorder
+        ours = not called and code.co_filename.startswith(PACKAGE)
+        if called:
+            last.tb_next = trace.tb_next
+        elif not ours:
+            last.tb_next = trace
+            last = trace
+        trace = trace.tb_next
 
 
 ERROR = Check("an exception", lambda value: isinstance(value, BaseException))

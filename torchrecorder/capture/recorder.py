@@ -18,7 +18,7 @@ from torch.nn import Module
 
 from torchrecorder.build import Event, build
 from torchrecorder.capture.compiled.second_run import SecondRun
-from torchrecorder.capture.failures import attach, explain
+from torchrecorder.capture.failures import attach, explain, remove_own_frames
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
 from torchrecorder.capture.inputs import SEVERAL, check_model, module_of, name_of
 from torchrecorder.capture.instruments import Instruments, main_instruments
@@ -301,6 +301,7 @@ class Recorder:
         assert self._events is not None
         if error is not None:
             with tape.survives_errors("end"):
+                remove_own_frames(error)
                 explain(error, self._built(self._events))
         else:
             self._probes.warn_unmatched(self._events)
