@@ -338,6 +338,38 @@ def test_a_gradient_that_is_computed_without_autograd(before: bool) -> None:
     assert "detach()" in why.text if before else why is None
 
 
+def test_gradients_that_the_program_copies_are_ones():
+    """As those that other processes send; the summary does not miss them either."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    for weight in model[1].parameters():
+        weight.grad = torch.zeros_like(weight)
+    with tr.Recorder(model) as recorder:
+        model[0](torch.ones(1, 2)).sum().backward()
+        for weight in model[1].parameters():
+            weight.grad.copy_(torch.ones_like(weight))
+    recording = recorder.recording
+    assert recording.why_no_gradient("1.weight") is None
+    assert "no gradient" not in recording.summary()
+
+
+def test_updates_without_a_gradient():
+    """LBFGS writes to all of its weights, also to those without one."""
+    layer, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    optimizer = torch.optim.LBFGS([*layer.parameters(), *other.parameters()], max_iter=1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = layer(torch.ones(1, 2)).square().sum()
+        loss.backward()
+        return loss
+
+    with tr.Recorder(nn.ModuleDict({"layer": layer, "other": other})) as recorder:
+        optimizer.step(closure)
+    assert other.weight.grad is None
+    assert recorder.recording.why_no_gradient("layer.weight") is None
+    assert recorder.recording.why_no_gradient("other.weight").reason == "unused"
+
+
 class Listed(nn.Module):
     """Holds parameters in a list and a dict, and reads some of them."""
 

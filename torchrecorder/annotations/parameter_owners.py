@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchrecorder.events import (
-    BYTES_OF_GRADIENT, CALLED, MODES, NO_STORAGE, STORED, Gradient, ModuleId, Role, ScopeId,
-    ScopeKind, ValueId,
+    BYTES_OF_GRADIENT, CALLED, GRAD_SUFFIX, MODES, NO_STORAGE, STORED, Gradient, ModuleId, Role,
+    ScopeId, ScopeKind, ValueId, names_gradient,
 )
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.memory_access import replaced
@@ -20,6 +20,10 @@ from torchrecorder.graph.recording import RecordedRun
 
 FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.CHECKPOINT, *MODES)
 """Scopes that have no weights of their own."""
+
+
+_SETTING = frozenset(("set_grad", "copy_", "_foreach_copy_", "fill_", "set_", "setitem"))
+"""Ops that give a gradient new numbers, whatever it was before."""
 
 
 class FunctionRead(NamedTuple):
@@ -161,9 +165,8 @@ class ParameterOwners:
         reached = with_gradient(self.recording)
         values = self.recording.values.values() if reached else ()
         found = (value for value in values if value.trainable and 0 not in value.shape)
-        return frozenset(
-            value.id for value in found if value.id not in reached
-        ) - run_again(self.recording)
+        unreached = frozenset(value.id for value in found if value.id not in reached)
+        return unreached - run_again(self.recording) - assigned_gradients(self.recording)
 
     @cached_property
     def left_out(self) -> frozenset[ValueId]:
@@ -183,6 +186,19 @@ def with_gradient(recording: RecordedRun) -> set[ValueId]:
     known, around = leaf_gradients(recording), flat_parameters(recording)
     counted = {None, *known}
     return {*known, *(one for one in set_gradients(recording) if around.get(one) in counted)}
+
+
+@once
+def assigned_gradients(recording: RecordedRun) -> frozenset[ValueId]:
+    """The first values of the tensors to whose ``grad`` the program itself assigns or copies."""
+    values, setting = recording.values, (op for op in recording.ops.values() if op.name in _SETTING)
+    written = {values[value].names for op in setting for value in op.outputs}
+    names = {name for one in written if names_gradient(one) for name in one}
+    first = before_writes(recording) if names else {}
+    return frozenset(
+        value.id for value in values.values() if names and value.id not in first
+        and any(f"{name}{GRAD_SUFFIX}" in names for name in value.names)
+    )
 
 
 @once

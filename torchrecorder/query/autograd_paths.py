@@ -1,12 +1,11 @@
-"""Autograd paths: what a backward pass started at and depends on, where autograd is left, and which
-gradients the program sets itself."""
+"""Autograd paths: what a backward pass started at and depends on, and where autograd is left."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from torchrecorder.events import GRAD_SUFFIX, MODES, GradId, ScopeKind, ValueId, names_gradient
-from torchrecorder.graph.nodes import Op, Value
+from torchrecorder.events import MODES, GradId, ScopeKind, ValueId, names_gradient
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
 
@@ -89,20 +88,3 @@ def why_left(recording: RecordedRun, op: Op, tensors: Collection[ValueId]) -> st
     if any(item.requires_grad for item in results):
         return "its result requires grad because of other tensors only"
     return "its result does not require grad"
-
-
-def is_updated(recording: RecordedRun, tensor: Value) -> bool:
-    """Whether an optimizer step writes *tensor*; without a gradient it would not."""
-    scopes, values = recording.scopes, recording.values
-    written = (
-        values[value] for op in recording.ops.values() for value in op.writes
-        if any(scopes[item].kind is ScopeKind.OPTIMIZER for item in recording.within(op.scope))
-    )
-    return any(item.storage == tensor.storage for item in written)
-
-
-def had_gradient(recording: RecordedRun, tensor: Value) -> bool:
-    """Whether a gradient of *tensor* from before the run was used."""
-    names = {f"{name}{GRAD_SUFFIX}" for name in tensor.names}
-    values = recording.values.values()
-    return any(item.producer is None and not names.isdisjoint(item.names) for item in values)

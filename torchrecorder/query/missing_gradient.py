@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Literal
 
 from torchrecorder.annotations.parameter_owners import (
-    before_writes, cleared_gradients, flat_parameters, leaf_gradients, run_again, with_gradient,
+    assigned_gradients, before_writes, cleared_gradients, flat_parameters, leaf_gradients,
+    run_again, with_gradient,
 )
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.annotations.statistics import gradients
@@ -17,7 +18,7 @@ from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Op, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.query.autograd_paths import (
-    forward_ops, had_gradient, is_updated, leading_to, needed_for, roots_of, why_left,
+    forward_ops, leading_to, needed_for, roots_of, why_left,
 )
 from torchrecorder.query.find import tensor_named
 
@@ -81,6 +82,8 @@ class _GradientSearch:
             return self._because("cleared", f"it received one, which {hooks} set to None")
         if self.value.id in with_gradient(self.recording) | run_again(self.recording):
             return self._zeros()
+        if self.value.id in assigned_gradients(self.recording):
+            return None
         if 0 in self.value.shape:
             return self._because("empty", "it has no elements in this process")
         reading = [*self._reading(self.same)]
@@ -92,8 +95,6 @@ class _GradientSearch:
             return self._because("unused", f"no operation read it{self._why_not_read()}")
         if self.value.role is Role.INPUT and always and self.live == self.same:
             return self._frozen(frozen)
-        if is_updated(self.recording, self.value) and not had_gradient(self.recording, self.value):
-            return None  # the program has set it
         if not self.reached & self.loss:
             return self._outside_the_loss()
         if not self.live & self.loss:
