@@ -196,3 +196,48 @@ def test_a_hook_that_makes_zeros(install):
     line = first + next(at for at, text in enumerate(lines) if "zeros_like" in text)
     assert why.reason == "zero" and [op.name for op in why.ops] == ["zeros_like"]
     assert f"zeros_like() at tests/query/test_frozen_weights.py:{line}, in a hook" in why.text
+
+
+class RunsInBackward(torch.autograd.Function):
+    """Runs a layer again in its backward, as reentrant checkpoints do."""
+
+    @staticmethod
+    def forward(ctx, layer, x):
+        """The result of the layer, without its graph."""
+        ctx.layer, ctx.x = layer, x.detach().requires_grad_()
+        return layer(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        """Its backward pass, after the weight was frozen."""
+        with torch.enable_grad():
+            result = ctx.layer(ctx.x)
+        ctx.layer.weight.requires_grad_(False)
+        result.backward(gradient)
+        return None, ctx.x.grad
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_weights_that_are_frozen_before_the_backward_pass(inside):
+    """They get no gradient, and autograd skips them."""
+    layer = nn.Linear(2, 2)
+    with tr.Recorder(layer, stats=True) as recorder:
+        x = torch.ones(1, 2, requires_grad=True)
+        result = RunsInBackward.apply(layer, x) if inside else layer(x)
+        if not inside:
+            layer.weight.requires_grad_(False)
+        line = here() - 1
+        result.sum().backward()
+    recording = recorder.recording
+    assert layer.weight.grad is None
+    assert layer.bias.grad is not None
+    assert recording.why_no_gradient("bias") is None
+    leaves = {recording.grad_nodes[run.grad].variable for run in recording.grad_runs}
+    names = {recording.values[leaf].names for leaf in leaves if leaf is not None}
+    assert ("weight",) not in names
+    assert ("bias",) in names
+    if not inside:  # recomputed operations count as ones with a gradient
+        why = recording.why_no_gradient("weight")
+        assert why.reason == "frozen"
+        assert "was set to False at " in why.text and f"test_frozen_weights.py:{line}" in why.text
+        assert "no gradient for weight" in recording.summary()

@@ -174,8 +174,8 @@ class _GradientSearch:
             return earlier[-1].requires_grad
         return not self._switches[0].requires_grad if self._switches else not self._is_frozen
 
-    def _frozen(self, ops: Sequence[Op]) -> MissingGradient:
-        """The reason if *ops* read it while it did not require grad."""
+    def _frozen(self, ops: Sequence[Op], did: str = "read it") -> MissingGradient:
+        """The reason if *ops* read it, or ran, while it did not require grad."""
         if not self._switches or not ops:
             return self._because("frozen", FROZEN)
         position = ops[0].index
@@ -187,8 +187,8 @@ class _GradientSearch:
         ]
         only = "" if off else "only later "
         text = (
-            f"{self._words(ops[0].id)} read it while it was frozen: requires_grad was {only}set "
-            f"to {', and to '.join(changes)}"
+            f"{self._words(ops[0].id)} {did} while it was frozen: requires_grad was {only}set to "
+            f"{', and to '.join(changes)}"
         )
         return self._because("frozen", text, ops)
 
@@ -372,8 +372,10 @@ class _GradientSearch:
         failure = self.recording.run.failure
         if failure is not None:
             return self._because("not propagated", f"the run failed before: {failure.message}")
-        called = {ops[run.op].name for run in self.recording.backward_runs}
-        if called == {"grad"}:
+        passes = [ops[run.op] for run in self.recording.backward_runs]
+        if self._switches and not any(self._requires_grad(call.index) for call in passes):
+            return self._frozen(passes, "ran")
+        if {call.name for call in passes} == {"grad"}:
             text = "grad() returns gradients and does not set .grad"
         else:
             text = "the backward pass computed the gradients of other tensors only (inputs=)"

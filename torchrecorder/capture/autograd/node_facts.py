@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from torchrecorder.capture.internals.access import input_metadata
+from torchrecorder.capture.internals.access import ACCUMULATION, input_metadata
 from torchrecorder.capture.tensors.describe import device_name, dtype_facts
 
 
@@ -70,6 +70,11 @@ def nodes_of(found: Any) -> list[Any]:
         elif isinstance(edge, GradientEdge):
             nodes.append(edge.node)
     return nodes
+
+
+def is_frozen(node: Any) -> bool:
+    """Whether *node* is that of a leaf that was frozen after it was read: it gets no gradient."""
+    return node.name() == ACCUMULATION and not node.variable.requires_grad
 
 
 def behind(starts: Sequence[Any]) -> Iterator[Any]:

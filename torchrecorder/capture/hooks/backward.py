@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.utils.hooks import RemovableHandle
 
-from torchrecorder.capture.autograd.node_facts import behind, roots, wanted
+from torchrecorder.capture.autograd.node_facts import behind, is_frozen, roots, wanted
 from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.hooks.cleared_gradients import HookedLeaves
 from torchrecorder.capture.hooks.failing_node import (
@@ -60,9 +60,9 @@ class BackwardRuns:
         self.file: Callable[[str], str | None] = lambda filename: None
 
     def behind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """All nodes that a call of ``backward()`` or ``grad()`` reaches from its tensors."""
+        """All nodes that a call of ``backward()`` or ``grad()`` runs, from its tensors on."""
         with DisableTorchFunction():
-            return [*behind(roots(args, kwargs))]
+            return [node for node in behind(roots(args, kwargs)) if not is_frozen(node)]
 
     def begin(
         self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
-from torchrecorder.capture.autograd.node_facts import behind, nodes_of
+from torchrecorder.capture.autograd.node_facts import behind, is_frozen, nodes_of
 from torchrecorder.capture.hooks.backward import BackwardRuns, RunningPass
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.internals.access import (
@@ -89,7 +89,7 @@ class GradientHooks:
         node."""
         maker = self.backward.current()
         for node in behind(roots):
-            grad = self.backward.autograd.grad_of(node)
+            grad = None if is_frozen(node) else self.backward.autograd.grad_of(node)
             if grad is not None and node.name() == ACCUMULATION:
                 self.backward.running[-1].add_hooks(grad, node)
             elif grad is not None and maker is not None:
