@@ -1,6 +1,7 @@
 """Try thousands of random models: ``python -m tests.generated 5000 --seed 7``.
 
-Prints how much was checked, and each way of failing with the smallest model that shows it.
+With ``--training``, of random training programs. Prints how much was checked, and each way of
+failing with the smallest program that shows it.
 """
 
 from __future__ import annotations
@@ -8,13 +9,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from typing import Any
 
 import torch
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
-from tests.generated.checks import COUNTS
-from tests.generated.program import PROGRAMS, Program
-from tests.generated.shrink import Failure, failure_of, shrink
+from tests.generated import checks
+from tests.generated.program import PROGRAMS
+from tests.generated.shrink import Check, Failure, failure_of, shrink
+from tests.generated.training import checks as training
+from tests.generated.training.program import TRAININGS
 
 
 def main() -> int:
@@ -22,24 +26,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.generated", description=__doc__)
     parser.add_argument("number", type=int, help="how many models")
     parser.add_argument("--seed", type=int, default=0, help="others with another seed")
+    parser.add_argument("--training", action="store_true", help="try training programs")
     chosen = parser.parse_args()
+    check = training.check if chosen.training else checks.check
     torch.set_num_threads(1)
     began = time.monotonic()
-    failing = _failing(chosen.number, chosen.seed)
+    programs = TRAININGS if chosen.training else PROGRAMS
+    failing = _failing(programs, check, chosen.number, chosen.seed)
     print(f"{chosen.number} models in {time.monotonic() - began:.0f} s; checked by each proof:")
-    for proof, models in COUNTS.models.items():
-        print(f"  {proof}: {models} models, {COUNTS.ops[proof]} ops, {COUNTS.edges[proof]} edges")
-    for failure, programs in failing.items():
-        print(f"\n{len(programs)} times {failure}", flush=True)
-        smallest = shrink(min(programs, key=lambda each: len(repr(each))))
-        found = failure_of(smallest)
-        print(found[1][:2000] if found else "now it holds", smallest, sep="\n", flush=True)
+    counts = checks.COUNTS
+    for proof, models in counts.models.items():
+        print(f"  {proof}: {models} models, {counts.ops[proof]} ops, {counts.edges[proof]} edges")
+    for failure, found in failing.items():
+        print(f"\n{len(found)} times {failure}", flush=True)
+        smallest = shrink(min(found, key=lambda each: len(repr(each))), check)
+        again = failure_of(smallest, check)
+        text = again[1][:2000] if again else "now it holds"
+        print(text, smallest, sep="\n", flush=True)
     return 1 if failing else 0
 
 
-def _failing(number: int, start: int) -> dict[Failure, list[Program]]:
+def _failing(
+    programs: st.SearchStrategy[Any], check: Check, number: int, start: int
+) -> dict[Failure, list[Any]]:
     """The programs that fail, by the way they do."""
-    failing: dict[Failure, list[Program]] = {}
+    failing: dict[Failure, list[Any]] = {}
 
     @seed(start)
     @settings(
@@ -49,9 +60,9 @@ def _failing(number: int, start: int) -> dict[Failure, list[Program]]:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(PROGRAMS)
-    def try_one(program: Program) -> None:
-        found = failure_of(program)
+    @given(programs)
+    def try_one(program: Any) -> None:
+        found = failure_of(program, check)
         if found is not None:
             failing.setdefault(found[0], []).append(program)
 

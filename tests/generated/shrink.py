@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any
 
-from tests.generated.checks import check
-from tests.generated.program import Program, Step
+from tests.generated.program import Step
 
 Failure = tuple[str, str, str]
 """The check that failed, what was raised, and how its message begins, without numbers."""
 
+Check = Callable[[Any], None]
+"""Raises an error if something does not hold for a program."""
 
-def failure_of(program: Program) -> tuple[Failure, str] | None:
+
+def failure_of(program: Any, check: Check) -> tuple[Failure, str] | None:
     """How *program* fails, and the message; None if all holds."""
     try:
         check(program)
@@ -31,30 +34,30 @@ def failure_of(program: Program) -> tuple[Failure, str] | None:
     return None
 
 
-def shrink(program: Program, *, seconds: float = 120) -> Program:
+def shrink(program: Any, check: Check, *, seconds: float = 120) -> Any:
     """The smallest program found within the time that fails as *program* does."""
-    found, ends = failure_of(program), time.monotonic() + seconds
-    smaller: Program | None = program
+    found, ends = failure_of(program, check), time.monotonic() + seconds
+    smaller: Any = program
     while found is not None and smaller is not None:
         program = smaller
         smaller = next(
-            (each for each in _smaller(program) if _fails(each, found[0], ends)), None
+            (each for each in _smaller(program) if _fails(each, check, found[0], ends)), None
         )
     return program
 
 
-def _fails(program: Program, failure: Failure, ends: float) -> bool:
+def _fails(program: Any, check: Check, failure: Failure, ends: float) -> bool:
     if time.monotonic() > ends:
         return False
-    found = failure_of(program)
+    found = failure_of(program, check)
     return found is not None and found[0] == failure
 
 
-def _smaller(program: Program) -> Iterator[Program]:
+def _smaller(program: Any) -> Iterator[Any]:
     for steps in _fewer(program.steps):
         yield replace(program, steps=steps)
-    plain = Program()
-    for name in ("result", "train", "grad", "seed"):
+    plain = type(program)()
+    for name in (field.name for field in fields(program)[1:]):
         if getattr(program, name) != getattr(plain, name):
             yield replace(program, **{name: getattr(plain, name)})
 

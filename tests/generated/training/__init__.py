@@ -1,0 +1,1 @@
+"""Random training programs: forward and backward passes, optimizer steps and what lies between."""
