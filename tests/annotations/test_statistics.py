@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from tests.page.test_data import Page, data_of
-from torchrecorder import Recorder
+from torchrecorder import Recorder, Series
 from torchrecorder.annotations.limits import exceeded
 from torchrecorder.capture.record import record
 from torchrecorder.drawing import figure
@@ -56,6 +56,39 @@ def test_a_part_of_a_run_with_gradients_that_are_not_finite(
 def block() -> nn.Sequential:
     """Three modules, the first with buffers that a call writes."""
     return nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), nn.Softmax(1))
+
+
+class Residual(nn.Module):
+    """Adds to the result of a module that returns its input unchanged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.path = nn.Linear(4, 4), nn.Dropout().eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.path(self.layer(x))
+        y += x
+        return y
+
+
+def test_what_a_module_returns_unchanged_has_the_statistics_of_what_it_was_given() -> None:
+    """So a block that ends with an inactive dropout has those of its output, also where a write
+    follows."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Dropout()), Residual())
+    x, names = torch.rand(5, 4), ("0", "0.2", "1.layer", "1.path", "1")
+    means = {}
+    first, second = model.eval()
+    means["0"] = means["0.2"] = first(x).mean().item()
+    means["1.layer"] = means["1.path"] = second.layer(first(x)).mean().item()
+    means["1"] = model(x).mean().item()
+    rows = record(model, x, stats=True).table(["activation_mean"])
+    found = {row["name"]: row["activation_mean"] for row in rows if row["name"] in names}
+    assert found == pytest.approx(means)
+    series = Series(model, scopes=("0",))
+    with series.step():
+        model(x)
+    assert series.points[0].activation_mean == pytest.approx(means["0"])
 
 
 @pytest.mark.parametrize("name", ["norm", "mean", "std", "min", "max"])

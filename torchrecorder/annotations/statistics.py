@@ -10,7 +10,7 @@ from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.parameter_owners import before_writes, leaf_gradients
 from torchrecorder.events import GradEdge, GradId, Role, Statistics, ValueId
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import recomputed
+from torchrecorder.graph.relations import recomputed, returned_unchanged
 
 
 def number(amount: float) -> str:
@@ -28,9 +28,16 @@ def root_of_squares(norms: Iterable[float]) -> float:
     return math.sqrt(sum(item * item for item in norms))
 
 
-def values(recording: RecordedRun) -> Iterator[Statistics]:
-    """Statistics of values, without gradients in the backward pass."""
-    return (statistic for statistic in recording.statistics if statistic.run < 0)
+def values(recording: RecordedRun) -> Iterable[Statistics]:
+    """Statistics of values, without gradients in the backward pass.
+
+    What a module returned unchanged has those of the tensor that it was given.
+    """
+    found = {one.node: one for one in recording.statistics if one.run < 0}
+    for value, given in returned_unchanged(recording) if found else ():
+        if given in found:
+            found[value] = found[given]._replace(node=value)
+    return found.values()
 
 
 def activations(recording: RecordedRun) -> Iterator[Statistics]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -125,6 +126,28 @@ def is_held_alias(op: Op, values: Mapping[ValueId, Value]) -> bool:
         and values[op.inputs[0].value].producer is None
         and not values[op.outputs[0]].names
     )
+
+
+def returned_unchanged(recording: Relations) -> Iterator[tuple[ValueId, ValueId]]:
+    """The results of modules and functions that returned a tensor that they were given, each with
+    that tensor, in run order; also after writes to them."""
+    found: set[ValueId] = set()
+
+    def form(value: ValueId) -> tuple[int, tuple[int, ...]]:
+        return recording.values[value].storage, recording.values[value].shape
+
+    for op in recording.ops.values():
+        read = [slot.value for slot in op.inputs]
+        if op.kind is OpKind.PASS and not is_alias(op):
+            pairs = product(op.outputs, read)
+        elif len(op.writes) > 1 and not found.isdisjoint(read):
+            pairs = product(op.writes[1:], op.writes[:1])
+        else:
+            continue
+        for made, given in pairs:
+            if made not in found and form(made) == form(given):
+                found.add(made)
+                yield made, given
 
 
 def first_in_memory(recording: Relations, value: ValueId) -> ValueId:

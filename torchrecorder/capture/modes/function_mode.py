@@ -215,11 +215,11 @@ class OpRecorder:
 
     def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
         """Call `Observer.op_made` with the results and written arguments, then `op_read`."""
-        written = [tensor for _, tensor in call.tensors if id(tensor) in writes]
         given = {id(tensor) for _, tensor in call.tensors} - writes.keys()
-        made = [item for _, item in tensors_in(result) if id(innermost(item)) not in given]
+        results = (self.values.source(item) for _, item in tensors_in(result))
+        made = [item for item in results if id(innermost(item)) not in given]
         read, shown = call.only_read(writes), dict[ValueId, Tensor]()
-        for tensor in [*made, *written]:
+        for tensor in [*made, *(item for _, item in call.tensors if id(item) in writes)]:
             if (value := self.values.peek(innermost(tensor))) is not None:
                 shown.setdefault(value, tensor)
         for observer in self.tape.observers:
