@@ -199,3 +199,15 @@ def test_a_custom_function_that_may_add_to_gradients_itself_runs_a_pass(monkeypa
     assert by_name(recording, "gradient_bytes") == {
         name: weight.grad.nbytes for name, weight in model.named_parameters()
     }
+
+
+@pytest.mark.parametrize("through", [again, OwnPass.apply])
+@pytest.mark.parametrize("name", ["flops", "backward_flops", "output_bytes", "saved_bytes"])
+def test_numbers_of_modules_add_up_to_that_of_the_run(name, through):
+    """What ran again in the backward pass has no module: its memory and forward FLOPs do not count,
+    and the FLOPs of a pass that a node runs count for the module with this node."""
+    x = torch.rand(2, 4, requires_grad=True)
+    recording = tr.record(Net(through), x, backward=True, flops=True)
+    rows = recording.table([name])
+    total = recording.annotations[name].total()
+    assert total == sum(row[f"self_{name}"] or 0 for row in rows) == rows[0][name] > 0

@@ -12,15 +12,18 @@ from torchrecorder.graph.relations import recomputed
 
 
 def new_bytes(recording: RecordedRun) -> dict[str, float]:
-    """For each op, the bytes of its results in new memory, not of views and writes in place."""
-    found: dict[str, float] = {op.id: 0 for op in recording.ops.values()}
+    """For each op, the bytes of its results in new memory, not of views and writes in place;
+    without recomputation."""
+    found: dict[str, float] = {op.id: 0 for op in recording.ops.values() if not op.recompute}
     known: set[int] = set()
     for value in recording.values.values():
         seen = value.storage in known
         if value.storage >= 0:
             known.add(value.storage)
         op = recording.ops.get(value.producer) if value.producer is not None else None
-        if op is not None and op.kind is not OpKind.PASS and value.id not in op.writes and not seen:
+        if op is None or op.id not in found or seen:
+            continue
+        if op.kind is not OpKind.PASS and value.id not in op.writes:
             found[op.id] += value.bytes
     return found
 

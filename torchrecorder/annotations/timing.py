@@ -20,6 +20,7 @@ from torchrecorder.graph.median_runs import own_seconds
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import recomputed
 
 
 @once
@@ -65,6 +66,18 @@ def backward_seconds(recording: RecordedRun) -> dict[str, float]:
     return found
 
 
+def backward_flops(recording: RecordedRun) -> dict[str, float]:
+    """Floating-point operations of each grad node, with those of a pass that it runs itself."""
+    nodes, again, found = recording.grad_nodes, recomputed(recording), dict[str, float]()
+    for place, amount in recording.measured.get(FLOPS_BACKWARD, {}).items():
+        grad = nodes.get(GradId(place))
+        while grad is not None and grad.owner in again and grad.made_by in nodes:
+            grad = nodes[grad.made_by]
+        place = grad.id if grad is not None else place
+        found[place] = found.get(place, 0) + amount
+    return found
+
+
 def first_feeders(recording: RecordedRun) -> dict[GradId, GradId]:
     """For each ``AccumulateGrad`` node, the first node whose gradient it receives."""
     found: dict[GradId, GradId] = {}
@@ -93,7 +106,7 @@ FLOPS = (
     Annotation("flops", "FLOPs", "FLOP", measured(FLOPS_FORWARD), sum, of_flops, needs=("flops",)),
     # in backward, by grad node
     Annotation(
-        "backward_flops", "Backward FLOPs", "FLOP", measured(FLOPS_BACKWARD), sum, of_flops,
+        "backward_flops", "Backward FLOPs", "FLOP", backward_flops, sum, of_flops,
         needs=("flops", "backward"),
     ),
 )

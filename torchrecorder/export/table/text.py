@@ -199,15 +199,14 @@ def _totals(recording: RecordedRun) -> Iterator[str]:
 
 
 def _forward_bytes(recording: RecordedRun) -> float:
-    """Bytes of new tensors of ops, without recomputation in checkpoints and creation of weights."""
+    """Bytes of new tensors of ops, without the creation of weights."""
     apart = {
         scope
         for scope in recording.scopes
         if any(recording.scopes[outer].kind in OF_WEIGHTS for outer in recording.within(scope))
     }
     made = OUTPUT_BYTES.on(recording).by_node
-    ran = ((recording.ops[OpId(op)], number) for op, number in made.items())
-    return sum(number for op, number in ran if not op.recompute and op.scope not in apart)
+    return sum(number for op, number in made.items() if recording.ops[OpId(op)].scope not in apart)
 
 
 def _remarks(recording: RecordedRun) -> Iterator[str]:
