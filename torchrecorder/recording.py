@@ -220,7 +220,7 @@ class Recording(RecordedTables):
     def top(self, name: str | Annotation, n: int = 10, *, by: By = "module") -> list[Ranked]:
         """The *n* modules with the largest numbers of an annotation, largest first.
 
-        A module counts with all of its calls, without its inner modules.
+        A module counts with all of its calls, without the calls of its inner modules.
 
         Args:
             name: Name of an annotation: ``"backward_time"``, ``"saved_bytes"``, ``"flops"``.

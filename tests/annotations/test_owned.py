@@ -67,6 +67,32 @@ def test_deep_models_are_counted_once() -> None:
     assert recording.annotations["parameters"].of([recording.roots[0]]) == 150
 
 
+class _Direct(nn.Module):
+    """Reads the weights of a layer, and of a list in it, without a call of either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+        self.layer.scales = nn.ParameterList([torch.ones(4)])
+        self.layer.inner = nn.Linear(4, 4, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = self.layer.weight * self.layer.scales[0]
+        return self.last(self.layer.inner(nn.functional.linear(x, weight, self.layer.bias)))
+
+
+def test_weights_of_modules_that_are_not_called_count_for_the_call_that_reads_them() -> None:
+    """So that rankings have all weights, and own numbers add up to the total."""
+    recording = torchrecorder.record(_Direct(), torch.ones(1, 4), backward=True)
+    ranked = {row.name: row.number for row in recording.top("parameters")}
+    assert ranked == {"_Direct": 24, "layer.inner": 16, "last": 10}
+    rows = recording.table(["gradient_bytes"])
+    own = {row["name"]: row["self_gradient_bytes"] for row in rows}
+    assert own == {"_Direct": 96, "layer.inner": 64, "last": 40}
+    attention = torchrecorder.record(nn.MultiheadAttention(4, 2), (torch.ones(3, 1, 4),) * 3)
+    assert [row.number for row in attention.top("parameters")] == [80]
+
+
 def test_which_operations_read_parameters_that_their_scope_does_not_own() -> None:
     """In a function or mode any, in a call those of no module; an optimizer step is neither."""
     run = Builder("Net")

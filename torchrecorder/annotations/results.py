@@ -133,7 +133,8 @@ def table(
 
 
 def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list[str]:
-    """*members* without those of submodules; scopes stay if numbers cannot be combined."""
+    """*members* without those of submodules that were called; scopes stay if numbers cannot be
+    combined."""
     recording = numbers.owned.recording
     calls = frozenset(ids) if numbers.annotation.merge is not None else frozenset()
     found = [member for member in members if member not in calls or member in numbers.by_node]
@@ -141,7 +142,8 @@ def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list
         scope = recording.scopes.get(ScopeId(identifier))
         module = recording.module_of(scope) if scope is not None else None
         if module is not None:
-            found.extend(slot.value for slot in module.stored)
+            uncalled = numbers.owned.uncalled.get(module.id, ())
+            found.extend(slot.value for one in (module, *uncalled) for slot in one.stored)
     return found
 
 
