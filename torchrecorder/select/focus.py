@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
-    STORED, Communication, GradId, GraphBreak, OpId, Role, ScopeId, Slot, ValueId,
+    STORED, Communication, GradId, GraphBreak, ModuleId, OpId, Role, ScopeId, Slot, ValueId,
 )
 from torchrecorder.graph.end_names import end_names
-from torchrecorder.graph.nodes import GradNode, Scope, Value
+from torchrecorder.graph.nodes import GradNode, Module, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import ops_inside, scopes_inside
 
@@ -186,23 +186,23 @@ class _Selection:
 
     def recording(self) -> RecordedRun:
         inputs, outputs = self._inputs(), self._outputs()
-        grads = self._grads()
-        values = self._values(inputs)
+        grads, modules = self._grads(), self._modules()
+        values = self._values(inputs, modules.values(), grads.values())
+        nodes = self.scopes.keys() | self.ops.keys() | values.keys() | grads.keys()
         return replace(
             self.whole,
             scopes=self.scopes,
-            modules={
-                module.id: module.replace(
-                    calls=tuple(call for call in module.calls if call in self.scopes)
-                )
-                for module in self.whole.modules.values()
-            },
+            modules=modules,
             ops=self.ops,
             values=values,
             grad_nodes=grads,
             inputs=inputs,
             outputs=outputs,
             grad_runs=tuple(run for run in self.whole.grad_runs if run.grad in grads),
+            measured={
+                quantity: {node: amount for node, amount in amounts.items() if node in nodes}
+                for quantity, amounts in self.whole.measured.items()
+            },
             shards=tuple(shard for shard in self.whole.shards if shard.value in values),
             parameter_parts=tuple(
                 part for part in self.whole.parameter_parts if values.keys() >= {*part}
@@ -290,10 +290,32 @@ class _Selection:
         readers = (self.whole.ops[op] for op in self.whole.consumers.get(value, ()))
         return any(op.id not in self.ops and op.outputs for op in readers)
 
-    def _values(self, inputs: tuple[Slot, ...]) -> dict[ValueId, Value]:
+    def _modules(self) -> dict[ModuleId, Module]:
+        """The modules of the scopes, and those in them that are never called."""
+        modules = self.whole.modules.values()
+        calls = {one.id: tuple(filter(self.scopes.__contains__, one.calls)) for one in modules}
+        paths = {path for one in modules if calls[one.id] for path in one.names}
+        return {
+            one.id: one.replace(calls=calls[one.id]) for one in modules
+            if calls[one.id] or not (one.calls or paths.isdisjoint(one.around()))
+        }
+
+    def _values(
+        self,
+        inputs: tuple[Slot, ...],
+        modules: Iterable[Module],
+        grads: Iterable[GradNode],
+    ) -> dict[ValueId, Value]:
+        """The values that the part reads, makes or has."""
         names = {slot.value: slot.name for slot in inputs}
-        found = {**self.whole.values}
-        for item in (*names, *self.whole.stored):
+        slots = [slot for op in self.ops.values() for slot in op.inputs]
+        for scope in self.scopes.values():
+            slots += scope.inputs + scope.outputs
+        for module in modules:
+            slots += module.stored
+        used = self.made | {slot.value for slot in slots} | {grad.variable for grad in grads}
+        found = {item: value for item, value in self.whole.values.items() if item in used}
+        for item in (*names, *(found.keys() & self.whole.stored)):
             if item in names:
                 found[item] = found[item].replace(
                     role=Role.INPUT, names=(names[item],), producer=None
