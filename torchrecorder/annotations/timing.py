@@ -71,9 +71,8 @@ def backward_flops(recording: RecordedRun) -> dict[str, float]:
     nodes, again, found = recording.grad_nodes, recomputed(recording), dict[str, float]()
     for place, amount in recording.measured.get(FLOPS_BACKWARD, {}).items():
         grad = nodes.get(GradId(place))
-        while grad is not None and grad.owner in again and grad.made_by in nodes:
-            grad = nodes[grad.made_by]
-        place = grad.id if grad is not None else place
+        while grad is not None and grad.owner in again and grad.made_by is not None:
+            place, grad = grad.made_by, nodes.get(grad.made_by)
         found[place] = found.get(place, 0) + amount
     return found
 

@@ -291,14 +291,16 @@ class _Selection:
         return any(op.id not in self.ops and op.outputs for op in readers)
 
     def _modules(self) -> dict[ModuleId, Module]:
-        """The modules of the scopes, and those in them that are never called."""
+        """The modules of the scopes, and those directly in them that are never called."""
         modules = self.whole.modules.values()
-        calls = {one.id: tuple(filter(self.scopes.__contains__, one.calls)) for one in modules}
-        paths = {path for one in modules if calls[one.id] for path in one.names}
-        return {
-            one.id: one.replace(calls=calls[one.id]) for one in modules
-            if calls[one.id] or not (one.calls or paths.isdisjoint(one.around()))
-        }
+        called = {path: one for one in modules if one.calls for path in one.names}
+        found: dict[ModuleId, Module] = {}
+        for one in modules:
+            around = one if one.calls else next(filter(None, map(called.get, one.around())), None)
+            if around is not None and not self.scopes.keys().isdisjoint(around.calls):
+                calls = tuple(filter(self.scopes.__contains__, one.calls))
+                found[one.id] = one.replace(calls=calls)
+        return found
 
     def _values(
         self,
