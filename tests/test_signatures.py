@@ -68,6 +68,8 @@ name: str = rec.ops["o0"].name
 sizes = rec.values["v0"].shape, rec.scopes["s0"].path, rec.modules["m0"].cls
 maybe: tr.Recording | None = rec if rec.ops.get("o9") is None else None
 readers = [rec.ops[op].name for op in rec.consumers["v0"]]
+grads = [grad.name for grad in rec.owned["o0"]]
+around = rec.within("s0"), rec.call_paths["s0"], rec.structures["s0"]
 rec.ops[0]  # wrong
 wrong: int = rec.ops["o0"].name  # wrong
 rec.render("a.svg", dept=2)  # wrong

@@ -95,6 +95,7 @@ def test_arguments_from_shapes(shapes: Any, dtypes: Any, args: Any, kwargs: Any)
         ((anything, None, None, 2, None), "input_shapes must be a shape"),
         ((anything, None, None, (2, -1), None), "sizes >= 0.*got \\(2, -1\\)"),
         ((anything, None, None, [(2, 1.5)], None), "sizes >= 0"),
+        ((anything, None, None, (True, 2), None), "sizes >= 0"),
         ((anything, None, None, (2,), "int"), "dtypes must be one dtype"),
         ((anything, None, None, (2,), [INT, INT]), "dtypes must be one dtype"),
         ((anything, None, None, [(2,), (3,)], [INT, 3]), "dtypes must be one dtype"),

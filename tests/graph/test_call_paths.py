@@ -205,3 +205,12 @@ def test_a_module_that_contains_itself() -> None:
     model[0].next, model[1].next = model[1], model[0]
     found = torchrecorder.record(model, torch.ones(1, 4))
     assert [each.id for each in found.find("0.next.next.next")] == ["m2", "s2"]
+
+
+def test_the_paths_of_calls_are_a_mapping() -> None:
+    """It lists the calls, and has nothing else."""
+    recording = torchrecorder.record(Shares(True), torch.ones(1, 4))
+    assert [*recording.call_paths] == [*recording.scopes]
+    assert len(recording.call_paths) == len(recording.scopes)
+    assert [*dict(recording.call_paths.items())["s0"]] == [""]
+    assert "s99" not in recording.call_paths

@@ -17,7 +17,7 @@ from torchrecorder.capture.exported import advice
 from torchrecorder.capture.internals.access import compiled_from
 from torchrecorder.capture.module_tree import parameters_in
 from torchrecorder.capture.tensors.describe import fields_of, is_tensor, tensors_in
-from torchrecorder.checks import Check, check_one, shown
+from torchrecorder.checks import Check, check_one, shown, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 
 MODEL = Check(
@@ -183,7 +183,7 @@ def _random(model: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
     if _has_dtype(shape):
         shape, dtype = shape
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+    if not all(map(whole_number(0).holds, sizes)):
         raise InvalidArgument(
             "a shape is a sequence of sizes >= 0, or a pair of one and a dtype, as in "
             f"((1, 16), torch.int64); got {shape!r}"

@@ -12,7 +12,7 @@ _MAX_PATHS = 16
 """The maximum number of paths of a module; one that contains itself has no end of them."""
 
 
-class CallPaths:
+class CallPaths(Mapping[ScopeId, Sequence[str]]):
     """The paths of calls and regions, the recorded path first.
 
     A call of a shared module has those of its paths that fit the caller. Of a module that is
@@ -27,8 +27,14 @@ class CallPaths:
         for row in rows:
             self.add(row)
 
-    def __getitem__(self, scope: ScopeId) -> Sequence[str]:
-        return self._paths[scope]
+    def __getitem__(self, scope: str) -> Sequence[str]:
+        return self._paths[ScopeId(scope)]
+
+    def __iter__(self) -> Iterator[ScopeId]:
+        return (scope for scope in self._paths if scope is not None)
+
+    def __len__(self) -> int:
+        return len(self._paths) - 1
 
     def of_op(self, op: Op) -> list[str]:
         """The paths of the scope of *op*, each with its name."""

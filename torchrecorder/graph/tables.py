@@ -48,3 +48,7 @@ class RecordedTables(RecordedRun):
     function_calls: IdTable[FunctionId, FunctionCall]
     if TYPE_CHECKING:
         consumers: IdTable[ValueId, tuple[OpId, ...]]
+        owned: IdTable[OpId, tuple[GradNode, ...]]
+        structures: IdTable[ScopeId, str]
+
+        def within(self, scope: str | None) -> tuple[ScopeId, ...]: ...
