@@ -61,7 +61,7 @@ def test_saved_bytes_are_exact(name):
     """What hooks on saved tensors count around the plain run."""
     model, kwargs = make(name)
     state = torch.get_rng_state()
-    wanted = packed_bytes(lambda: model(**kwargs), model.parameters())
+    wanted = packed_bytes(lambda: model(**kwargs), [*model.parameters(), *model.buffers()])
     torch.set_rng_state(state)
     with tr.Recorder(model) as recorder:
         output = model(**kwargs)

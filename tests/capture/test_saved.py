@@ -82,10 +82,10 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_sum_agrees_with_hooks_on_saved_tensors(case):
-    """Each storage once, weights left out: exactly what the hooks count."""
+    """Each storage once, weights and buffers left out: exactly what the hooks count."""
     torch.manual_seed(0)
     model, x = CASES[case]()
-    wanted = packed_bytes(lambda: model(x), model.parameters())
+    wanted = packed_bytes(lambda: model(x), [*model.parameters(), *model.buffers()])
     with tr.Recorder(model) as recorder:
         output = model(x)
     del output

@@ -54,7 +54,7 @@ class TrainingMemory(NamedTuple):
         buffers: Such as running averages.
         gradients: Of all parameters that require grad.
         optimizer: The state of the optimizer.
-        saved: Tensors saved for backward, including inputs and buffers.
+        saved: Tensors saved for backward, including inputs.
     """
 
     weights: int

@@ -4,7 +4,7 @@ When a node is found, its saved tensors are read through its ``_raw_saved_*`` at
 ``saved_tensors_hooks`` would report the same, but under them PyTorch does not check whether saved
 tensors were modified in place, which would change the run. If hooks of the user pack a saved
 tensor, what they return counts; see `kept_by_others`. A storage counts once, in full, at the first
-node that saves it; the memory of parameters does not count.
+node that saves it; the memory of parameters and buffers does not count.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from torchrecorder.capture.probes.kept_by_others import (
 )
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.describe import grad_fn_of, tensors_in
-from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeId, ScopeKind
+from torchrecorder.events import BYTES_SAVED, STORED, GradId, Measured, OpId, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Scope
 
 _NARROW = {
@@ -221,7 +221,7 @@ class SavedTensors:
         except (NotImplementedError, RuntimeError):  # a wrapper without memory of its own
             return 0
         if len(self.values.named) != self._named:
-            self._learn_parameters()
+            self._learn_stored()
         counted = self._keep(storage)
         if counted or _is_parameter(tensor) or _is_parameter(tensor._base):
             return 0
@@ -235,14 +235,14 @@ class SavedTensors:
         self._kept[address] = storage._weak_ref()
         return False
 
-    def _learn_parameters(self) -> None:
-        """Mark the storages of new parameters of the model as counted."""
+    def _learn_stored(self) -> None:
+        """Mark the storages of new parameters and buffers of the model as counted."""
         named = self.values.named
         new = len(named) - self._named
         self._named += new
         for reference, role, _ in list(itertools.islice(reversed(named.values()), new)):
             tensor = reference()
-            if role is Role.PARAMETER and tensor is not None:
+            if role in STORED and tensor is not None:
                 try:
                     storage = tensor.untyped_storage()
                 except (NotImplementedError, RuntimeError, ValueError):  # ValueError: it is lazy
