@@ -193,3 +193,23 @@ def test_gradients_are_not_carried_over(tmp_path: Path, view: str, told: bool) -
     recording = torchrecorder.record(run, torch.ones(2, 3, requires_grad=True), backward=True)
     page = recording.render(tmp_path / "page.html", view=view).read_text(encoding="utf-8")
     assert ("carried over: 2×3" in page) is told
+
+
+def test_a_round_is_named_by_all_that_runs_in_it() -> None:
+    """A round of epochs is not called *no_grad* only because its evaluation is."""
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with torchrecorder.Recorder(net) as recorder:
+        for _ in range(2):
+            for _ in range(3):
+                optimizer.zero_grad()
+                net(torch.rand(3, 4)).square().mean().backward()
+                optimizer.step()
+            with torch.no_grad():
+                for _ in range(3):
+                    net(torch.rand(3, 4)).argmax().float()
+    unfolded = page_view(recorder.recording).unfolded
+    assert unfolded is not None
+    tree = Tree(unfolded())
+    epochs = next(box for box in tree.folds() if box.count == 2)
+    assert set(unfolded().view.clusters[epochs.id].names) == set(epochs.names) == {"Linear", "SGD"}

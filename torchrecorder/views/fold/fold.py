@@ -72,17 +72,16 @@ def _inside(rows: SiblingRows, scopes: Collection[str]) -> Mapping[str, str | No
 
 
 def _with_names(view: View, items: SiblingIndex | None) -> View:
-    """*view* with the names of the scopes and ops in each block; *items* are its own, if known."""
+    """*view* with the names of the scopes in each block, else of its ops; *items* are its own, if
+    known."""
     if not any(map(is_block, view.clusters)):
         return view
     items, recording = items or SiblingIndex(view), view.recording
     clusters = dict(view.clusters)
     for block in filter(is_block, view.clusters):
-        inside = [
-            recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item))
-            for item in items.children(block)
-        ]
-        names = step_names([step for step in inside if step is not None])
+        names = names_of(recording, [block], items.children) or step_names([
+            recording.ops[OpId(item)] for item in items.children(block) if item in recording.ops
+        ])
         clusters[block] = Cluster(block, view.clusters[block].parent, names=names)
     return replace(view, clusters=clusters)
 
