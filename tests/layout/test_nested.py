@@ -37,6 +37,9 @@ def trees(draw: st.DrawFn, most: int = 24) -> tuple[list[Item], list[Link]]:
         )
         for number, parent in enumerate(parents)
     ]
+    for number in inner - {-1}:
+        if (items[number].header or ())[1:] == (24.0,):
+            items[number] = items[number]._replace(in_one=(draw(st.floats(10, 300)), 12.0))
     leaves = [number for number in range(len(items)) if number not in inner]
     links = []
     for _ in range(draw(st.integers(0, 2 * most))):
@@ -127,7 +130,8 @@ def check(picture: Picture, planned: Plan) -> None:
         for box in siblings[way.scope]:
             assert not crosses(way.points, box)
         around = boxes.get(way.scope, paper)
-        header = planned.items[way.scope].header if way.scope >= 0 else None
+        item = planned.items[way.scope] if way.scope >= 0 else Item("paper", -1, 0, 0)
+        header = item.in_one if around.in_one else item.header
         if header is not None and planned.direction == "TB":
             title = around._replace(x=around.x + PAD, width=header[0], height=header[1])
             assert not crosses(way.points, title)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder.export.dot import in_two
 from torchrecorder.export.nested import Placed, header_size
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.constants import PAD, SEPARATION
@@ -116,7 +117,9 @@ def test_modules_that_are_turned_over_keep_their_titles_free(depth: int) -> None
     placed = Placed.lay_out(figure, 60.0)
     boxes, ways = placed.boxes(), list(placed.routes())
     for group in figure.groups:
-        box, (width, height) = boxes[group.id], header_size(group.label, figure)
+        box = boxes[group.id]
+        lines = group.label if box.in_one else tuple(in_two(group.label, figure))
+        width, height = header_size(lines, figure)
         title = Frame(box.x + 9, box.y + 4, width, height)
         assert not any(FramesAlong([title]).are_hit(way) for way in ways), group.id
     right: set[str | None] = set()

@@ -241,9 +241,12 @@ def _corner(group: Group, figure: Figure) -> str:
     return f'<{TABLE}<tr>{left}<td width="{round(width + 16)}"></td></tr></table>>'
 
 
-def corner_label(group: Group, figure: Figure) -> tuple[tuple[Text, ...], str]:
-    """The lines of the label of a cluster, and the same in the syntax of Graphviz, left-aligned."""
-    label = tuple(in_two(group.label, figure))
+def corner_label(
+    group: Group, figure: Figure, in_one: bool = False
+) -> tuple[tuple[Text, ...], str]:
+    """The lines of the label of a cluster, and the same in the syntax of Graphviz, left-aligned;
+    its title may be *in_one* line."""
+    label = group.label if in_one else tuple(in_two(group.label, figure))
     return label, "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
 
 

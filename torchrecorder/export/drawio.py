@@ -116,8 +116,10 @@ class _Cells:
             self._arrow(f"arrow{number}", ends, cell, line.look, route, marks.get(number))
 
     def _group(self, group: Group) -> None:
-        box = bounds(self.boxes[group.id])
-        label = _label(tuple(in_two(group.label, self.figure)), group.look, self.figure.fontsize)
+        drawn = self.boxes[group.id]
+        box, texts = bounds(drawn), tuple(in_two(group.label, self.figure))
+        label = group.label if drawn.in_one else texts
+        label = _label(label, group.look, self.figure.fontsize)
         start = "bottom" if self.figure.direction == "BT" else "top"
         header = {"align": "left", "verticalAlign": start, "spacingLeft": 9}
         style = {**FRAME, **header, f"spacing{start.title()}": 4, **_outline(group.look, box)}

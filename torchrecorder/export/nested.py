@@ -180,9 +180,10 @@ def _items(figure: Figure) -> Iterator[Item]:
             first, module = item.kind == "input", item.kind == BoxKind.MODULE.value
             yield Item(item.id, around, *size, first=first, module=module)
         else:
-            width, height = header_size(item.label, figure)
-            size = width + 18.0, height + 9.0
-            yield Item(item.id, around, *size, (width, height), module=True)
+            lines = tuple(in_two(item.label, figure))
+            width, height = header = header_size(lines, figure)
+            in_one = header_size(item.label, figure) if lines != item.label else None
+            yield Item(item.id, around, width + 18.0, height + 9.0, header, False, True, in_one)
 
 
 def _as_run(figure: Figure) -> list[Shape]:
@@ -204,9 +205,8 @@ def _as_run(figure: Figure) -> list[Shape]:
     return [shape for _, shape in sorted(enumerate(figure.shapes), key=order)]
 
 
-def header_size(label: tuple[Text, ...], figure: Figure) -> tuple[float, float]:
+def header_size(lines: tuple[Text, ...], figure: Figure) -> tuple[float, float]:
     """Width and height of the text in the corner of an open group, in points."""
-    lines = tuple(in_two(label, figure))
     width, height = label_size(lines, figure.fontsize, fontname=figure.fontname)
     return round(width, 1), round(height, 1)
 
@@ -243,8 +243,8 @@ def _shape(shape: Shape, box: PlacedBox, below: float) -> Mapping[str, str]:
 
 
 def _group(group: Group, figure: Figure, box: PlacedBox, below: float) -> Mapping[str, str]:
-    width, height = header_size(group.label, figure)
-    _, text = corner_label(group, figure)
+    label, text = corner_label(group, figure, box.in_one)
+    width, height = header_size(label, figure)
     cell = f'<td align="left" balign="left" width="{width:.0f}">{text}</td>'
     y = box.y + 4.0 + height / 2
     if figure.direction == "BT":  # the header is where the flow begins, in all directions

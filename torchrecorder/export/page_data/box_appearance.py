@@ -231,7 +231,7 @@ class TreeAppearance:
     def _corner(self, label: tuple[Text, ...], looks: Looks) -> Corner:
         if label not in self._corners:
             header = tuple(in_two(label, self.opened[0]))
-            self._corners[label] = header, header_size(label, self.opened[0])
+            self._corners[label] = header, header_size(header, self.opened[0])
         return *self._corners[label], looks
 
     def _output_lines(self) -> Mapping[int, str]:

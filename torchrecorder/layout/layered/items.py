@@ -17,6 +17,7 @@ class Item(NamedTuple):
             children.
         first: Whether it is in the first row, as inputs are.
         module: Whether it is a module, open or closed.
+        in_one: The size of its header with the title in one line, if `header` breaks it in two.
     """
 
     id: str
@@ -26,6 +27,7 @@ class Item(NamedTuple):
     header: tuple[float, float] | None = None
     first: bool = False
     module: bool = False
+    in_one: tuple[float, float] | None = None
 
 
 class Link(NamedTuple):

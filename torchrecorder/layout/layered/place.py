@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import ceil, inf
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.positions import HeaderSpace, PlacedScope, PlanePoint
 from torchrecorder.layout.layered.shortcuts import with_shortcuts
 from torchrecorder.layout.layered.side_by_side import UShape, beginnings, find_u_shape
+from torchrecorder.layout.layered.template import Template
 from torchrecorder.layout.layered.turned import mirrored, reader_above, risen, upside_down
 from torchrecorder.layout.layered.u_shape import comes_from_right, right_side, u_shape
 
@@ -37,14 +38,20 @@ STACK_HEIGHT = 0.75
 MIN_GAIN = 1.04
 """The minimum gain in scale that justifies more columns."""
 
+TITLE_SHIFT = 24.0
+"""How far the contents of a scope may move, in points, for a title in one line instead of two."""
+
+
+Size = tuple[float, float] | None
+"""Width and height of a header, if there is one."""
 
 ToPaper = Callable[[float, float, float, float], tuple[float, float, float, float]]
 """Maps a corner and a size, across and along the flow, to a corner and a size on the paper."""
 
 
 class PlacedBox(NamedTuple):
-    """A box on the paper: its upper left corner, its size, whether it is open, and whether the flow
-    in it runs up."""
+    """A box on the paper: its upper left corner, its size, whether it is open, whether the flow in
+    it runs up, and whether its title is in one line."""
 
     item: int
     x: float
@@ -53,6 +60,7 @@ class PlacedBox(NamedTuple):
     height: float
     open: bool
     up: bool = False
+    in_one: bool = False
 
 
 class Sheet(NamedTuple):
@@ -141,17 +149,29 @@ class _Placing:
         for scope in (*reversed(self.open), -1):
             children = enumerate(self.children[scope + 1])
             inner = {place: composed[child] for place, child in children if child in composed}
-            header = self.plan.items[scope].header if scope >= 0 else None
-            template, space = self.plan.template[scope + 1], self._header_space(header)
-            key = (template, header, tuple((place, id(item)) for place, item in inner.items()))
+            template, headers = self.plan.template[scope + 1], self._headers(scope)
+            key = (template, headers, tuple((place, id(item)) for place, item in inner.items()))
             if key not in self.known:
-                self.known[key] = compose(self.plan.templates[template], inner, space)
+                self.known[key] = self._composed(self.plan.templates[template], inner, *headers)
             whole = self.known[key]
+            space = self._header_space(headers[whole.in_one])
             if side_by_side:
                 composed[scope] = self._side_by_side(scope, whole, space, composed)
             else:
                 composed[scope] = self._limited(whole, limit, space)
         return composed
+
+    def _composed(
+        self, template: Template, inner: Mapping[int, PlacedScope], in_two: Size, in_one: Size
+    ) -> PlacedScope:
+        """A scope, whose title is in one line if that hardly moves anything."""
+        found = compose(template, inner, self._header_space(in_two))
+        space = self._header_space(in_one)
+        free = min(found.height - space.length, found.width - space.least,
+                   *(entry - space.clear for entry in found.entries))
+        if in_one is None or free < -TITLE_SHIFT:
+            return found
+        return compose(template, inner, space)._replace(in_one=True)
 
     def _side_by_side(
         self, scope: int, whole: PlacedScope, space: HeaderSpace, composed: dict[int, PlacedScope]
@@ -231,7 +251,7 @@ class _Placing:
 
     def _turned_over(self, item: int, composed: PlacedScope, mirror: bool) -> PlacedScope | None:
         """An open item upside down; None if an edge would leave it through its header."""
-        space = self._header_space(self.plan.items[item].header)
+        space = self._header_space(self._headers(item)[composed.in_one])
         found = mirrored(composed) if mirror else composed
         free = all(at >= space.clear for at in found.exits)
         return upside_down(found, space) if free else None
@@ -273,7 +293,12 @@ class _Placing:
         """Width and height on the paper."""
         return (root.height, root.width) if self.turned else (root.width, root.height)
 
-    def _header_space(self, header: tuple[float, float] | None) -> HeaderSpace:
+    def _headers(self, scope: int) -> tuple[Size, Size]:
+        """The size of the header of a scope, and of that with its title in one line."""
+        item = self.plan.items[scope] if scope >= 0 else None
+        return (item.header, item.in_one) if item is not None else (None, None)
+
+    def _header_space(self, header: Size) -> HeaderSpace:
         if header is None:
             return HeaderSpace()
         width, height = header
@@ -296,10 +321,9 @@ class _Placing:
                 frame = here.frames[place]
                 at = (frame.across + across, frame.along + along)
                 opened = place in here.inner
-                up = opened and composed[child].up
-                boxes.append(
-                    PlacedBox(child, *to_paper(*at, frame.width, frame.height), opened, up)
-                )
+                about = (composed[child].up, composed[child].in_one) if opened else ()
+                corners = to_paper(*at, frame.width, frame.height)
+                boxes.append(PlacedBox(child, *corners, opened, *about))
                 if opened:
                     inside.append((child, *at))
             waiting.extend(reversed(inside))

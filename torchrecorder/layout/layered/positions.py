@@ -84,6 +84,7 @@ class PlacedScope(NamedTuple):
         paths: The edges between them.
         inner: The composed scopes of the open children, by the child's number.
         up: Whether its flow runs against that around it.
+        in_one: Whether its title is in one line although that could be broken in two.
     """
 
     width: float
@@ -94,6 +95,7 @@ class PlacedScope(NamedTuple):
     paths: tuple[BranchPath, ...]
     inner: Mapping[int, PlacedScope]
     up: bool = False
+    in_one: bool = False
 
     @property
     def anchor(self) -> float:
