@@ -117,9 +117,9 @@ class _Cells:
 
     def _group(self, group: Group) -> None:
         drawn = self.boxes[group.id]
-        box, texts = bounds(drawn), tuple(in_two(group.label, self.figure))
-        label = group.label if drawn.in_one else texts
-        label = _label(label, group.look, self.figure.fontsize)
+        box = bounds(drawn)
+        texts = group.label if drawn.in_one else tuple(in_two(group.label, self.figure))
+        label = _label(texts, group.look, self.figure.fontsize)
         start = "bottom" if self.figure.direction == "BT" else "top"
         header = {"align": "left", "verticalAlign": start, "spacingLeft": 9}
         style = {**FRAME, **header, f"spacing{start.title()}": 4, **_outline(group.look, box)}
