@@ -315,6 +315,8 @@ def test_names_of_a_fold(siblings: tuple[str, ...], text: str) -> None:
         ("0.125", "× 0.125"),
         ("0.99999", "× 0.99999"),
         ("2.0000001192092896", "× 2"),
+        ("-1000000000.0", "× -1e9"),
+        ("123456789.0", "× 123456789.0"),
     ],
 )
 def test_decimals_have_four_digits(given: str, said: str) -> None:

@@ -142,8 +142,8 @@ MAX_ARGUMENT_LENGTH = 20
 MAX_RANGE_LENGTH = 30
 """The most letters of the range of an argument, ``value -0.5263 … -0.2134``."""
 
-DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?")
-"""A number with many digits."""
+DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?|\b\d{1,4}0{6,}\.0\b")
+"""A number with many digits, or many zeros."""
 
 SCALAR = re.compile(r"\btensor\(([-+]?[\w.]+(?:[-+]\d+)?)(?:, \w+=[^()]*(?:\([^()]*\))?)*\)")
 """A tensor with one number, as Python writes it."""
@@ -222,7 +222,7 @@ def _rounded(text: str) -> str:
 
 
 def _digits(number: float) -> str:
-    rounded = f"{number:.4g}"
+    rounded = f"{number:.4g}".replace("e+0", "e")
     return f"{number:.6g}" if rounded.isdigit() else rounded
 
 
