@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import replace
 from typing import Union
 
@@ -146,9 +147,10 @@ class BoxNumbers:
         self.view = view
         self.numbers = [numbers_of(view.recording, annotation) for annotation in annotations]
 
-    def lines(self, box: Box) -> tuple[Text, ...]:
-        """One line per number that the box has."""
-        found = (box_line(number, self.view, box) for number in self.numbers)
+    def lines(self, box: Box, said: Container[Annotation] = ()) -> tuple[Text, ...]:
+        """One line per number that the box has, without those *said* on it already."""
+        numbers = (number for number in self.numbers if number.annotation not in said)
+        found = (box_line(number, self.view, box) for number in numbers)
         return tuple(Text(text) for text in found if text)
 
 

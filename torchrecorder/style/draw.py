@@ -9,6 +9,7 @@ from functools import partial
 
 from torchrecorder.annotations.nan_origin import first_bad
 from torchrecorder.annotations.parameter_owners import cleared_gradients
+from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.annotations.places import call_in_words, scope_name
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
@@ -192,9 +193,10 @@ class _ViewDrawing:
             if box.id in self.unused:
                 label = with_readers(label, self.unused[box.id])
             label = (*label, *graphs.lines(box))
-            if heat is not None and not failed(box.id, view):
+            said = (PARAMETERS,) if self._counts_parameters(box) else ()
+            if heat is not None and heat.annotation not in said and not failed(box.id, view):
                 label = (*label, *heat.lines(box))
-            label = (*label, *numbers.lines(box), *self.errors.lines(box))
+            label = (*label, *numbers.lines(box, said), *self.errors.lines(box))
             if box.id in round_ and [text.text for text in label] == [round_[box.id]]:
                 self.encircled.add(box.id)
                 label = (symbol(round_[box.id]),)
@@ -206,6 +208,11 @@ class _ViewDrawing:
                 tooltip, name = "\n".join(filter(None, about)), self.captions.full_name(box.id)
                 shape = partial(shape, tooltip=tooltip, name=name)
             yield shape
+
+    def _counts_parameters(self, box: Box) -> bool:
+        """Whether the lines on a box have the number of its parameters."""
+        counted = is_block(box.id) or box.kind in (BoxKind.MODULE, BoxKind.REGION)
+        return self.style.counts and counted
 
     def _box_look(self, box: Box, style: Style) -> Look:
         view, theme, look = self.view, style.theme, style.look(box, self.view)
