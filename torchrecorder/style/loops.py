@@ -23,13 +23,16 @@ MAX_LENGTH = 44
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
-    """The arrows to the next iteration of the loop *drawn*; none for a chain of different modules.
+    """The arrows to the next iteration of the loop *drawn*; none for a chain of different modules,
+    except an open one with a box that only the next of them reads.
 
     If one of them leads to what runs again, all are listed, also those to different modules.
     """
     arrows = [item for item in drawn.carried if _is_read(view, item.head)]
     heads = {item.head: None for item in arrows if _is_run(view.recording, item.head)}
     again = any(_runs_again(view.recording, drawn, head) for head in heads)
+    if not again and isinstance(drawn, Cluster):
+        again = any(item.tail not in view.tails for item in arrows)
     return tuple(arrows) if again else ()
 
 

@@ -57,6 +57,27 @@ def unread(view: View) -> Mapping[str, str]:
     return found
 
 
+def unread_clusters(view: View, captions: Mapping[str, str]) -> Mapping[str, str]:
+    """The captions, as in `unread`, of clusters in which all boxes lead nowhere; *captions* are
+    those of the boxes."""
+    gone = {box for box, caption in captions.items() if leads_nowhere(caption)}
+    if not gone:
+        return {}
+    found, used, read = dict[str, str](), set[str](), set[str]()
+    for box in view.boxes.values():
+        if box.kind in _READABLE and box.id not in gone:
+            used.update(view.nesting.around(box.cluster))
+    for arrow in view.arrows:
+        if arrow.tail in gone:
+            tail, head = (view.boxes[end].cluster for end in (arrow.tail, arrow.head))
+            read.update({*view.nesting.around(tail)} - {*view.nesting.around(head)})
+    for name in gone:
+        for around in view.nesting.around(view.boxes[name].cluster):
+            if around not in used:
+                found[around] = DEAD_END if around in read else NOT_READ
+    return found
+
+
 def _may_be_idle(
     view: View, box: Box, effects: frozenset[str], replaced: frozenset[ValueId]
 ) -> bool:

@@ -188,6 +188,11 @@ class View:
         return {member: box.id for box in self.boxes.values() for member in box.members}
 
     @cached_property
+    def tails(self) -> frozenset[str]:
+        """The boxes that an arrow leaves."""
+        return frozenset(arrow.tail for arrow in self.arrows)
+
+    @cached_property
     def nesting(self) -> Nesting:
         """The nesting of clusters."""
         return Nesting({cluster.id: cluster.parent for cluster in self.clusters.values()})

@@ -26,7 +26,7 @@ from torchrecorder.style.loops import feedback, next_round
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK, LIGHT
-from torchrecorder.style.unread import unread
+from torchrecorder.style.unread import unread, unread_clusters
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Tree
@@ -70,10 +70,10 @@ class TreeAppearance:
         self.themes = (style.theme, style.theme) if own else (LIGHT, DARK)
         self.flows = FlowClassifier(tree.view).all()
         self.updates = hidden_updates(tree)
-        self.equal = representatives(tree, self.style, self.flows, self._unused)
-        self.is_shared = not isinstance(self.equal, range)
         self.closed_boxes = tree.closed
         self.fold_boxes = {box.id: box for box in tree.folds()}
+        self.equal = representatives(tree, self.style, self.flows, self._unused)
+        self.is_shared = not isinstance(self.equal, range)
         self.captions = Captions(tree.view, self.style)
         self._sizes: dict[object, tuple[float, float]] = {}
         self._corners: dict[tuple[Text, ...], tuple[tuple[Text, ...], tuple[float, float]]] = {}
@@ -143,8 +143,12 @@ class TreeAppearance:
 
     @cached_property
     def _unused(self) -> Mapping[str, str]:
-        """The captions of boxes whose results nothing reads; a fold has the id of its first box."""
-        return unread(self.tree.view)
+        """The captions of boxes, and of clusters if they are closed, whose results nothing reads; a
+        fold has the id of its first box."""
+        view = self.tree.view
+        found, folds = unread(view), self.fold_boxes
+        closed = unread_clusters(view, found)
+        return {**found, **{item: text for item, text in closed.items() if item not in folds}}
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
         light, dark = draw_in(
