@@ -74,6 +74,16 @@ def test_boxes_with_one_line_are_loose() -> None:
     assert (found.child, found.exits, found.ends) == (2, False, ((1, (0,)), (0, (1,))))
 
 
+def test_boxes_that_share_a_line_are_loose() -> None:
+    """Two outputs that are one tensor may change places with another one, if both have no other
+    line and are in the next layer."""
+    both = net((0, 1), (1, 0), (2, 0))
+    (found,) = groups([both, net((0, 0), (3, 0))])
+    assert (found.child, found.exits, found.ends) == (0, True, ((1, (1,)), (1, (2,)), (0, (3,))))
+    assert groups([both, net((0, 0), (2, 1)), net((0, 2), (3, 0))]) == []
+    assert groups([both, net((0, 0), (3, 0))], [30]) == []
+
+
 def test_lines_to_loose_boxes_are_loose() -> None:
     """From the module on, in each layer that they pass."""
     (found,) = groups([net((0, 1), (1, 0)), net((0, 0), (2, 0))], [30, 31])

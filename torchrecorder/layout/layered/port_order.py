@@ -54,9 +54,14 @@ def port_groups(
 
     found: dict[tuple[int, bool], list[tuple[int, tuple[int, ...]]]] = {}
     for (source, (sink, *others), _), passed in zip(nets, between):
+        enters, exits = source.child == OUTSIDE, sink.child == OUTSIDE
+        if others and not passed and not enters:  # all sinks are in the next layer
+            sinks = [sink, *others]
+            if all(end.child != OUTSIDE and is_alone(end, read, made) for end in sinks):
+                ends = found.setdefault((source.child, True), [])
+                ends += [(source.port, (end.child,)) for end in sinks]
         if others or any(node < 0 for node in passed):  # in a lane
             continue
-        enters, exits = source.child == OUTSIDE, sink.child == OUTSIDE
         if is_alone(sink, read, made) and not enters:
             way = (*passed, exit[sink.port] if exits else sink.child)
             found.setdefault((source.child, True), []).append((source.port, way))
