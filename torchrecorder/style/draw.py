@@ -276,7 +276,7 @@ class _ViewDrawing:
             line = partial(
                 Line, arrow.tail, arrow.head, texts.get(number, ""), value=bundle.trunk or value,
                 result=result(view.recording, arrow.tail, value), count=len(bundle.arrows),
-                side=arrow.value in side,
+                side=arrow.value in side or bundle.flow in UPDATES,
             )
             if not self.brief:
                 mark, tooltip = marks.get(number, Mark()), line_tooltip(view, bundle)

@@ -106,12 +106,13 @@ class TensorColumns:
             for item in trunk.carried:
                 within.setdefault(item, {})[trunk.place] = trunk.name
         joined, side = set[Link](), self.view.recording.side_values
-        for arrow, (tail, head) in zip(self.view.arrows, self.drawn.tree.lines):
+        lines = zip(self.view.arrows, self.drawn.tree.lines, self.drawn.flows)
+        for arrow, (tail, head), flow in lines:
             shared = dict(within.get((tail, arrow.value or ""), {}))
             name = shared.pop(tail, None)
             link = Link(tail, head, name or arrow.value or "", tuple(shared.items()))
             if link not in joined:
-                yield link._replace(side=True) if arrow.value in side else link
+                yield link._replace(side=arrow.value in side or flow in UPDATES)
             if name is not None or arrow.slot in ROLES:
                 joined.add(link)
 
