@@ -23,6 +23,7 @@ from torchrecorder.events import GradEdge, GradId, Statistics, ValueId
 from torchrecorder.export.chart_files import write_chart, write_page
 from torchrecorder.export.line_chart import LineChart
 from torchrecorder.export.table.alignment import Column, table
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import check_recording
 from torchrecorder.recording import Recording
@@ -309,10 +310,10 @@ def points(
         for gradient in gradients(recording)
     }
     added, unknown = added_gradients(recording), unknown_gradients(recording)
-    calls: dict[str, list[Scope]] = {}
-    for scope in recording.scopes.values():
-        if _follows(recording, scope, scopes):
-            calls.setdefault(scope_name(recording, scope.id), []).append(scope)
+    calls = grouped(
+        (scope_name(recording, scope.id), scope) for scope in recording.scopes.values()
+        if _follows(recording, scope, scopes)
+    )
     for name, found in calls.items():
         outputs = {value: recording.values[value] for call in found for _, value in call.outputs}
         modules = filter(None, map(recording.module_of, found))

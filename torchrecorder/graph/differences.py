@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
-from typing import Union
+from collections.abc import Mapping
 
-from torchrecorder.events import ScopeId
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.relations import Relations
-
-TreePlace = tuple[str, Union[ScopeId, None]]
-"""A scope or op, and the scope around it."""
 
 
 def with_inner(recording: Relations) -> Mapping[str, tuple[str, ...]]:
@@ -33,9 +28,9 @@ def changed_inside(recording: Relations) -> frozenset[str]:
     """
     quiet, found = recording.quiet_differences, set[str]()
     own = {node: text for node, text in recording.own_differences.items() if node not in quiet}
-    ops: Iterator[TreePlace] = ((op.id, op.scope) for op in recording.ops.values())
-    scopes: Iterator[TreePlace] = ((scope.id, scope.parent) for scope in recording.scopes.values())
-    for node, around in chain(ops, scopes):
-        if node in own and around is not None and own[node] != own.get(around):
+    steps: list[Scope | Op] = [*recording.ops.values(), *recording.scopes.values()]
+    for step in steps:
+        around = step.scope if isinstance(step, Op) else step.parent
+        if step.id in own and around is not None and own[step.id] != own.get(around):
             found.update(recording.within(around))
     return frozenset(found)

@@ -1,13 +1,14 @@
-"""Mappings: read-only ones, also as dicts, and values grouped by keys."""
+"""Mappings: read-only ones, also as dicts, values grouped by keys, and walks along others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 GroupT = TypeVar("GroupT")
 MemberT = TypeVar("MemberT")
+PlaceT = TypeVar("PlaceT")
 
 
 def grouped(pairs: Iterable[tuple[GroupT, MemberT]]) -> dict[GroupT, list[MemberT]]:
@@ -16,6 +17,19 @@ def grouped(pairs: Iterable[tuple[GroupT, MemberT]]) -> dict[GroupT, list[Member
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+def reached(
+    starts: Iterable[PlaceT], steps: Callable[[PlaceT], Iterable[PlaceT]]
+) -> Iterator[PlaceT]:
+    """*starts*, and all that *steps* lead to from there; each once, the last one found first."""
+    waiting = list(dict.fromkeys(starts))
+    seen = set(waiting)
+    while waiting:
+        yield (place := waiting.pop())
+        found = [each for each in dict.fromkeys(steps(place)) if each not in seen]
+        seen.update(found)
+        waiting += found
 
 
 def plain(content: Any) -> Any:

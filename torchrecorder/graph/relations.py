@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from torchrecorder.events import (
     NO_STORAGE, OF_WEIGHTS, STORED, FunctionCall, FunctionId, OpId, OpKind, Role, ScopeId,
     ScopeKind, Slot, ValueId,
 )
+from torchrecorder.graph.mappings import reached
 from torchrecorder.graph.nodes import BackwardRun, GradNode, Module, Op, Scope, Value
 
 
@@ -72,18 +73,38 @@ class Relations(Tables, Protocol):
 
 def scopes_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[ScopeId]:
     """*scopes* and all scopes in them, at any depth; not in run order."""
-    waiting = list(scopes)
-    while waiting:
-        scope = waiting.pop()
-        yield scope
-        inner = recording.children.get(scope, ())
-        waiting.extend(child.id for child in inner if not isinstance(child, Op))
+    return reached(scopes, lambda scope: (
+        child.id for child in recording.children.get(scope, ()) if not isinstance(child, Op)
+    ))
 
 
 def ops_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[OpId]:
     """The ids of all ops in *scopes*, at any depth; scope by scope, not in run order."""
     for scope in scopes_inside(recording, scopes):
         yield from (child.id for child in recording.children[scope] if isinstance(child, Op))
+
+
+def step_of(recording: Tables, item: str) -> Scope | Op | None:
+    """The scope or op with this id."""
+    return recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item))
+
+
+def maker_of(recording: Tables, value: ValueId) -> Op | None:
+    """The op that computed *value*; None for one from before the run."""
+    producer = recording.values[value].producer
+    return recording.ops.get(producer) if producer is not None else None
+
+
+def values_behind(
+    recording: Tables, values: Iterable[ValueId], through: Callable[[Op], bool]
+) -> Iterator[ValueId]:
+    """*values*, and all from which the ops that *through* accepts computed them."""
+
+    def read(value: ValueId) -> list[ValueId]:
+        op = maker_of(recording, value)
+        return [slot.value for slot in op.inputs] if op is not None and through(op) else []
+
+    return reached(values, read)
 
 
 def readers_of(recording: Relations, op: Op) -> list[Op]:
@@ -153,8 +174,7 @@ def returned_unchanged(recording: Relations) -> Iterator[tuple[ValueId, ValueId]
 def first_in_memory(recording: Relations, value: ValueId) -> ValueId:
     """*value*; if it is an unnamed view of memory that its op wrote, such as the local part of a
     DTensor, the first result of the op in that memory."""
-    values, producer = recording.values, recording.values[value].producer
-    op = recording.ops.get(producer) if producer is not None else None
+    values, op = recording.values, maker_of(recording, value)
     if op is None or value not in op.writes or values[value].names:
         return value
     if values[value].storage == NO_STORAGE:
@@ -268,10 +288,6 @@ class Boundaries:
         return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))
 
 
-Made = tuple[Op, Value]
-"""An operation, and a value that it made."""
-
-
 def unseen_results(
     recording: Tables, unseen: Collection[ScopeId], held: Mapping[ValueId, str]
 ) -> Mapping[ScopeId, tuple[Slot, ...]]:
@@ -310,11 +326,13 @@ def unseen_results(
     return outputs
 
 
-def _made_in(recording: Tables, scopes: Collection[ScopeId]) -> Mapping[ScopeId, list[Made]]:
-    """The values that ops in each of *scopes* made, at any depth, in order."""
-    made: dict[ScopeId, list[Made]] = {scope: [] for scope in scopes}
+def _made_in(
+    recording: Tables, scopes: Collection[ScopeId]
+) -> Mapping[ScopeId, list[tuple[Op, Value]]]:
+    """The values that ops in each of *scopes* made, at any depth, in order; each with its op."""
+    made: dict[ScopeId, list[tuple[Op, Value]]] = {scope: [] for scope in scopes}
     for value in recording.values.values():
-        op = recording.ops.get(value.producer) if value.producer is not None else None
+        op = maker_of(recording, value.id)
         around = op.scope if op is not None else None
         while op is not None and around is not None:
             if around in made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from torchrecorder.events import FunctionId, OpId
 from torchrecorder.graph.mappings import grouped
@@ -81,8 +82,8 @@ def _next(recording: Relations, op: Op, calls: CallsOf) -> Op | None:
     if not same or len(later.inputs) != 2 or later.inputs[0].value not in op.outputs:
         return None
     siblings = recording.children[op.scope]
-    first = bisect_right(siblings, op.index, key=_index)
-    last = bisect_left(siblings, later.index, key=_index)
+    first = bisect_right(siblings, op.index, key=attrgetter("index"))
+    last = bisect_left(siblings, later.index, key=attrgetter("index"))
     around = calls(op.id)
     between = siblings[first:last]
     return later if all(_generated(recording, item, around, calls) for item in between) else None
@@ -96,7 +97,3 @@ def _generated(
     called = recording.function_calls[inside[depth]] if len(inside) > depth else item
     source = called.source
     return inside[:depth] == around and source is not None and source.function == "<genexpr>"
-
-
-def _index(item: Scope | Op) -> int:
-    return item.index

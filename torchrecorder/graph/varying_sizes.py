@@ -14,7 +14,7 @@ from itertools import groupby, takewhile
 from operator import sub
 from typing import Optional, TypeVar
 
-from torchrecorder.events import FunctionId, OpId, OpKind, ScopeId, ValueId
+from torchrecorder.events import OpId, OpKind, ScopeId, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import Relations, own_outputs
@@ -163,24 +163,24 @@ def _reached(
 
 def _call_paths(recording: Relations) -> Mapping[ScopeId | None, int]:
     """For each scope a number that is equal for scopes reached by calls from the same lines."""
-    found: dict[ScopeId | None, int] = {None: 0}
-    numbers: dict[Hashable, int] = {}
-    for scope in recording.scopes.values():
-        path = found[scope.parent], scope.source, scope.cls
-        found[scope.id] = numbers.setdefault(path, len(numbers) + 1)
-    return found
+    scopes = recording.scopes.values()
+    return _numbers((scope.id, scope.parent, (scope.source, scope.cls)) for scope in scopes)
 
 
 def _function_paths(recording: Relations) -> Mapping[OpId, int]:
     """For each op in a function call a number that is equal for ops reached by calls of the same
     functions from the same lines."""
-    paths: dict[FunctionId | None, int] = {None: 0}
+    calls = recording.function_calls.values()
+    numbers = _numbers((call.id, call.parent, (call.source, call.name)) for call in calls)
+    return {op: numbers[call.id] for call in calls for op in call.ops}
+
+
+def _numbers(calls: Iterable[tuple[Id, Id | None, Hashable]]) -> dict[Id | None, int]:
+    """For each call, given with the one around it, a number that is equal for equal chains."""
+    found: dict[Id | None, int] = {None: 0}
     numbers: dict[Hashable, int] = {}
-    found: dict[OpId, int] = {}
-    for call in recording.function_calls.values():
-        path = paths[call.parent], call.source, call.name
-        paths[call.id] = numbers.setdefault(path, len(numbers) + 1)
-        found.update(dict.fromkeys(call.ops, paths[call.id]))
+    for call, around, key in calls:
+        found[call] = numbers.setdefault((found[around], key), len(numbers) + 1)
     return found
 
 

@@ -19,6 +19,7 @@ from torchrecorder.graph.failed_places import failed_pass
 from torchrecorder.graph.failure import Failure
 from torchrecorder.graph.nodes import BackwardRun, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import maker_of
 from torchrecorder.query.autograd_paths import (
     leading_to, needed_for, reached_from, roots_of, why_left,
 )
@@ -149,7 +150,7 @@ class _FailureSearch:
 
     def _around(self, op: Op, kind: ScopeKind) -> Scope | None:
         """The innermost scope of a kind around *op*."""
-        around = (self.recording.scopes[scope] for scope in self.recording.within(op.scope))
+        around = map(self.recording.scopes.__getitem__, self.recording.within(op.scope))
         return next((scope for scope in around if scope.kind is kind), None)
 
     def _saver(self, op: Op) -> str:
@@ -165,10 +166,10 @@ class _FailureSearch:
         storage = self.values[value].storage
         while True:
             same = [slot.value for slot in op.inputs if self.values[slot.value].storage == storage]
-            maker = self.values[same[0]].producer if same else None
-            if maker is None or same[0] in self.recording.ops[maker].writes:
+            maker = maker_of(self.recording, same[0]) if same else None
+            if maker is None or same[0] in maker.writes:
                 return False
-            op = self.recording.ops[maker]
+            op = maker
             if op.name == "data":
                 return True
 
@@ -188,7 +189,7 @@ class _FailureSearch:
         return f"{name}{self._made(found)}"
 
     def _made(self, value: Value) -> str:
-        maker = self.recording.ops[value.producer] if value.producer is not None else None
+        maker = maker_of(self.recording, value.id)
         return f", the result of {self._words(maker)}," if maker is not None else ""
 
     # An earlier pass freed the graph ----------------------------------------------------
@@ -239,7 +240,7 @@ class _FailureSearch:
                 continue
             for slot in op.inputs:
                 value = self.values[slot.value]
-                maker = self.recording.ops[value.producer] if value.producer is not None else None
+                maker = maker_of(self.recording, value.id)
                 if maker is not None and maker.index <= first.index and leads(value):
                     yield op, slot.value
                     break
@@ -269,9 +270,9 @@ class _FailureSearch:
 
     def _without_grad(self, roots: Sequence[ValueId], needed: set[ValueId]) -> str:
         """Why *roots*, which depend on all of *needed*, do not require grad."""
-        maker = self.values[roots[0]].producer if roots else None
-        if maker is not None and not self.recording.ops[maker].inputs:
-            made = self._words(self.recording.ops[maker])
+        maker = maker_of(self.recording, roots[0]) if roots else None
+        if maker is not None and not maker.inputs:
+            made = self._words(maker)
             return f"{made} made this tensor anew, from numbers and not from other tensors"
         passes = [
             run for run in self.recording.backward_runs

@@ -18,6 +18,7 @@ from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import maker_of, values_behind
 from torchrecorder.query.find import tensor_named
 from torchrecorder.query.missing_gradient import why_no_gradient
 
@@ -161,19 +162,10 @@ class _UpdateSearch:
         recording, first = self.recording, written_parameters(self.recording)
         target = {recording.values[value].storage for value in op.writes}
         read = [slot.value for slot in op.inputs]
-        waiting = [one for one in read if recording.values[one].storage not in target]
-        seen = set(waiting)
-        while waiting:
-            value = waiting.pop()
-            maker = recording.ops.get(recording.values[value].producer or OpId(""))
-            if maker is None or maker.index < update.index:
-                continue
-            if first.get(value) == self.value.id:
-                return True
-            found = {slot.value for slot in maker.inputs} - seen
-            seen |= found
-            waiting += found
-        return False
+        read = [one for one in read if recording.values[one].storage not in target]
+        found = values_behind(recording, read, lambda maker: maker.index >= update.index)
+        makers = (maker_of(recording, one) for one in found if first.get(one) == self.value.id)
+        return any(maker is not None and maker.index >= update.index for maker in makers)
 
     def _is_whole(self, op: Op) -> bool:
         """Whether *op* wrote to all of it, not only to a view of a part, such as a row."""

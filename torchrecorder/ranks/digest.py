@@ -18,6 +18,7 @@ from torchrecorder.annotations.places import module_path
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.events import Communication, OpId, Rank, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.recording import RecordedRun, RunFacts
+from torchrecorder.graph.relations import maker_of
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, without_rank
 
 
@@ -167,8 +168,7 @@ def _input_keys(recording: RecordedRun) -> Callable[[ValueId], Any]:
     read: dict[OpId, dict[ValueId, int]] = {}
 
     def key(value: ValueId) -> Any:
-        producer = recording.values[value].producer
-        maker = recording.ops.get(producer) if producer is not None else None
+        maker = maker_of(recording, value)
         if maker is None or len(maker.outputs) < 2:
             return value
         known = read.setdefault(maker.id, {})

@@ -154,18 +154,16 @@ class _Bypass:
         producer = self.recording.values[value].producer
         if producer is None or producer not in self.removed:
             return (first_in_memory(self.recording, value),)
-        found: dict[ValueId, None] = {}
-        for slot in self.recording.ops[producer].inputs:
-            if slot.value != value:
-                found.update(dict.fromkeys(self._sources.get(slot.value, (slot.value,))))
+        found = dict.fromkeys(
+            source for slot in self.recording.ops[producer].inputs if slot.value != value
+            for source in self._sources.get(slot.value, (slot.value,))
+        )
         variable = [item for item in found if self.recording.values[item].role is not Role.CONSTANT]
         return tuple(variable or found)
 
     def slots(self, slots: Iterable[Slot], *, every: bool = False) -> tuple[Slot, ...]:
         """The slots with the first source of each value, or with every source."""
-        found: dict[Slot, None] = {}
-        for slot in slots:
-            sources = self._sources[slot.value]
-            for item in sources if every else sources[:1]:
-                found[Slot(slot.name, item)] = None
-        return tuple(found)
+        return tuple(dict.fromkeys(
+            Slot(slot.name, source) for slot in slots
+            for source in self._sources[slot.value][: None if every else 1]
+        ))

@@ -17,7 +17,9 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import NOT_INPUTS, Boundaries, ops_inside, readers_of
+from torchrecorder.graph.relations import (
+    NOT_INPUTS, Boundaries, ops_inside, readers_of, values_behind,
+)
 from torchrecorder.name_patterns import NamePatterns
 from torchrecorder.select.focus import advice
 from torchrecorder.select.functions import NewScope, free, nested_in
@@ -280,15 +282,5 @@ def _coming_back(
 ) -> set[ValueId]:
     """Values computed in a group that what it *read* depends on, through later ops."""
     first = min((recording.ops[op].index for op in inside), default=0)
-    waiting = [*read]
-    seen, back = set(waiting), set()
-    while waiting:
-        value = waiting.pop()
-        producer = recording.values[value].producer
-        if producer in inside:
-            back.add(value)
-        elif producer is not None and recording.ops[producer].index > first:
-            before = {slot.value for slot in recording.ops[producer].inputs} - seen
-            seen |= before
-            waiting += before
-    return back
+    found = values_behind(recording, read, lambda op: op.id not in inside and op.index > first)
+    return {value for value in found if recording.values[value].producer in inside}
