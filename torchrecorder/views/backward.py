@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradId, Role, ScopeId
-from torchrecorder.graph.mappings import grouped
+from torchrecorder.graph.mappings import grouped, reached
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import recomputed
@@ -103,12 +103,11 @@ class _Backward:
         nodes, again = self.recording.grad_nodes, recomputed(self.recording)
         unused = {grad.id for grad in nodes.values()
                   if grad.owner in again and grad.id not in self.order} - self.inside.keys()
-        waiting = [grad for grad in nodes.values() if grad.id not in unused] if unused else []
-        while waiting:  # the program may go on with a tensor that was computed again
-            used = {edge.grad for edge in waiting.pop().next if edge is not None} & unused
-            unused -= used
-            waiting += map(nodes.__getitem__, used)
-        return unused
+        # the program may go on with a tensor that was computed again
+        used = reached((grad for grad in nodes if unused and grad not in unused), lambda grad: (
+            edge.grad for edge in nodes[grad].next if edge is not None
+        ))
+        return unused.difference(used)
 
     def _outer(self, grad: GradId) -> GradNode:
         """The node whose box *grad* is in."""
@@ -148,9 +147,8 @@ class _Backward:
 
     def _drawn_scope(self, scope: ScopeId | None) -> ScopeId | None:
         """*scope*; where PyTorch registers full backward hooks, the module around it."""
-        while scope is not None and self.recording.scopes[scope].registers_hooks:
-            scope = self.recording.scopes[scope].parent
-        return scope
+        around, scopes = self.recording.within(scope), self.recording.scopes
+        return next((outer for outer in around if not scopes[outer].registers_hooks), None)
 
     def _id(self, grad: GradNode) -> str:
         grad = self._outer(grad.id)

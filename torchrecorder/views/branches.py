@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
@@ -18,9 +19,6 @@ MIN_SHARE = 1 / 3
 
 WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
 """The kinds of regions that hold no part of a training step that a loss depends on."""
-
-OpenedPart = tuple[str, ...]
-"""Closed scopes that open together."""
 
 
 class Branches:
@@ -84,12 +82,13 @@ class Branches:
         """The number of boxes of a scope that is open while its children are closed."""
         return max(self.loose[scope] + len(self.scopes[scope]), 1)
 
-    def _parts(self, closed: list[str]) -> Iterator[OpenedPart]:
-        """The large parts of the *closed* scopes, the one with the most ops first."""
-        parts: dict[object, list[str]] = {}
-        for scope in closed:
-            if scope not in self.closed and self._inside(scope) > 1:
-                parts.setdefault(kind_of(self.recording, scope), []).append(scope)
+    def _parts(self, closed: list[str]) -> Iterator[tuple[str, ...]]:
+        """The large parts of the *closed* scopes, which open together; the one with the most ops
+        first."""
+        parts = grouped(
+            (kind_of(self.recording, scope), scope) for scope in closed
+            if scope not in self.closed and self._inside(scope) > 1
+        )
         counted = [(sum(self.ops[scope] for scope in part), part) for part in parts.values()]
         least = MIN_SHARE * sum(self.ops[scope] for scope in closed if not self._is_beside(scope))
         for ops, part in sorted(counted, key=lambda item: -item[0]):
@@ -109,9 +108,7 @@ def _children(recording: RecordedRun) -> Mapping[ScopeId | None, Sequence[Scope 
         return recording.children
     found: dict[ScopeId | None, list[Scope | Op]] = {}
     for around, children in recording.children.items():
-        home = around
-        while home is not None and home in through:
-            home = recording.scopes[home].parent
+        home = next((outer for outer in recording.within(around) if outer not in through), None)
         found.setdefault(home, []).extend(item for item in children if item.id not in through)
     return found
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from torchrecorder.events import ScopeId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.full_view import scope_kind
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, Nesting, View
@@ -141,10 +142,10 @@ def _in_order_of_arguments(view: View, arrows: list[Arrow]) -> list[Arrow]:
 
     Without this, they are in the order in which the operations inside read them.
     """
-    into: dict[str, list[int]] = {}
-    for number, arrow in enumerate(arrows):
-        if arrow.head in view.recording.scopes:
-            into.setdefault(arrow.head, []).append(number)
+    into = grouped(
+        (arrow.head, number) for number, arrow in enumerate(arrows)
+        if arrow.head in view.recording.scopes
+    )
     found = list(arrows)
     for head, numbers in into.items():
         names = [slot.name for slot in view.recording.scopes[ScopeId(head)].inputs]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from torchrecorder.events import MODES, OpId, ScopeId, ScopeKind
+from torchrecorder.graph.mappings import reached
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import is_alias, ops_inside, replacements, scopes_inside
+from torchrecorder.graph.relations import (
+    is_alias, maker_of, ops_inside, replacements, scopes_inside,
+)
 from torchrecorder.views.branches import MIN_SHARE, kind_of
 from torchrecorder.views.quiet_ops import is_identity
 
@@ -67,17 +70,12 @@ def _used(recording: RecordedRun) -> frozenset[OpId]:
     ops, values, effects = recording.ops, recording.values, lasting(recording)
     lasting_in = {one for one in recording.scopes if not effects.isdisjoint(recording.within(one))}
     given = replacements(recording)
-    waiting = [
-        op for op in ops.values()
+    starts = (
+        op.id for op in ops.values()
         if op.id in effects or op.recompute or op.scope in lasting_in
         or is_alias(op) and values[op.outputs[0]].names  # kept, such as ``weight.grad``
         or not given.isdisjoint(op.outputs)
-    ]
-    used = {op.id for op in waiting}
-    while waiting:
-        for slot in waiting.pop().inputs:
-            producer = values[slot.value].producer
-            if producer is not None and producer in ops and producer not in used:
-                used.add(producer)
-                waiting.append(ops[producer])
-    return frozenset(used)
+    )
+    return frozenset(reached(starts, lambda op: (
+        maker.id for slot in ops[op].inputs if (maker := maker_of(recording, slot.value))
+    )))

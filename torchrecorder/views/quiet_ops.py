@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
-from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import MODES, OpId, OpKind, ScopeKind, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import readers_of, replacements
@@ -126,12 +127,13 @@ def idle_loads(recording: RecordedRun) -> frozenset[OpId]:
 
 def idle_transfers(recording: RecordedRun) -> frozenset[OpId]:
     """The ops by which calls such as ``model.to(device)`` leave every tensor as it is."""
-    found: dict[ScopeId | None, list[Op]] = {}
-    for op in recording.ops.values():
-        if op.scope is not None and recording.scopes[op.scope].kind is ScopeKind.TRANSFER:
-            found.setdefault(op.scope, []).append(op)
-    idle = (ops for ops in found.values() if all(map(_changes_nothing, ops)))
-    return frozenset(op.id for ops in idle for op in ops)
+    found = grouped(
+        (op.scope, op) for op in recording.ops.values()
+        if op.scope is not None and recording.scopes[op.scope].kind is ScopeKind.TRANSFER
+    )
+    return frozenset(
+        op.id for ops in found.values() if all(map(_changes_nothing, ops)) for op in ops
+    )
 
 
 def _changes_nothing(op: Op) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.mappings import grouped
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import step_of
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
 
@@ -119,8 +121,7 @@ def in_each(
 
 def results(recording: RecordedRun, item: str) -> tuple[ValueId, ...]:
     """The results of an op or scope, in their order; empty for anything else."""
-    op = recording.ops.get(OpId(item))
-    if op is not None:
-        return op.outputs
-    scope = recording.scopes.get(ScopeId(item))
-    return tuple([slot.value for slot in scope.outputs]) if scope is not None else ()
+    step = step_of(recording, item)
+    if isinstance(step, Op):
+        return step.outputs
+    return tuple([slot.value for slot in step.outputs]) if step is not None else ()

@@ -8,8 +8,9 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import ValueId
 from torchrecorder.graph.mappings import grouped
+from torchrecorder.graph.relations import maker_of, step_of
 from torchrecorder.views.collapse import SOURCES, closed_box
 from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.fold.names import names_of
@@ -118,28 +119,23 @@ class Tree:
         """Positions in the view; a cluster has that of the first box in it."""
         found = dict(items)
         for box in self.view.boxes.values():
-            around = box.cluster
-            while around is not None and found[around] > items[box.id]:
-                found[around] = items[box.id]
-                around = self.view.clusters[around].parent
+            for around in self.view.nesting.around(box.cluster):
+                found[around] = min(found[around], items[box.id])
         return found
 
     def _moment(self, item: str) -> tuple[int, float]:
         recording = self.view.recording
-        op = recording.ops.get(OpId(item))
-        if op is not None:
-            return 1, op.index
         if is_block(item):
             return self._moment(item.removeprefix(PREFIX))
-        scope = recording.scopes.get(ScopeId(item))
-        if scope is not None:
-            return 1, scope.index
-        box = self.view.boxes[item]
-        value = recording.values.get(ValueId(item))
-        producer = recording.ops.get(value.producer) if value and value.producer else None
-        if producer is not None and box.kind is not BoxKind.INPUT:
-            return 1, producer.index + 0.5
-        return (0, 0) if box.kind in SOURCES else (2, 0)
+        step = step_of(recording, item)
+        if step is not None:
+            return 1, step.index
+        kind = self.view.boxes[item].kind
+        made = item in recording.values and kind is not BoxKind.INPUT
+        maker = maker_of(recording, ValueId(item)) if made else None
+        if maker is not None:
+            return 1, maker.index + 0.5
+        return (0, 0) if kind in SOURCES else (2, 0)
 
     @cached_property
     def closed(self) -> Mapping[str, Box]:

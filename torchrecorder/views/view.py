@@ -8,9 +8,10 @@ from enum import Enum
 from functools import cached_property
 from math import prod
 
-from torchrecorder.events import GradId, OpId, ScopeId, ValueId
+from torchrecorder.events import GradId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Row
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import maker_of
 
 
 class Nesting:
@@ -248,7 +249,7 @@ class View:
                 if self.box_of[value] == tail:
                     return value
                 continue
-            op = self.recording.ops.get(OpId(values[value].producer or ""))
+            op = maker_of(self.recording, value)
             if op is None or op.id in self.box_of:
                 if value in returned:
                     return value  # a weight that a module returns as it is
@@ -261,7 +262,7 @@ class View:
 
     def _computed_at(self, value: ValueId) -> int:
         """The place in the run of the op that computed *value*; -1 before the run."""
-        op = self.recording.ops.get(OpId(self.recording.values[value].producer or ""))
+        op = maker_of(self.recording, value)
         return op.index if op is not None else -1
 
     def readers(self, arrow: Arrow) -> Iterator[str]:

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from torchrecorder.events import ValueId
 from torchrecorder.graph.mappings import grouped
+from torchrecorder.graph.relations import maker_of, values_behind
 from torchrecorder.views.quiet_ops import is_identity
 from torchrecorder.views.view import Arrow, View
 
@@ -45,11 +46,9 @@ def without(view: View, hidden: Iterable[str]) -> View:
 def _origin(view: View, value: ValueId | None, removed: Mapping[str, None]) -> ValueId | None:
     """The value that hidden scopes returned unchanged as *value*, or that of a weight made of
     it."""
-    values, ops, stored = view.recording.values, view.recording.ops, view.recording.stored
-    while value is not None and value not in stored:
-        producer = values[value].producer
-        op = ops.get(producer) if producer in removed and producer is not None else None
-        if op is None or not is_identity(op) or len(op.inputs) != 1:
+    while value is not None and value not in view.recording.stored:
+        op = maker_of(view.recording, value)
+        if op is None or op.id not in removed or not is_identity(op) or len(op.inputs) != 1:
             break
         value = op.inputs[0].value
     return value
@@ -112,14 +111,6 @@ def _feeding(
 
 def _sources(view: View, value: ValueId, inside: Collection[str]) -> dict[ValueId, None]:
     """The values from outside of which the operations *inside* made *value*."""
-    values, ops = view.recording.values, view.recording.ops
-    sources, waiting, seen = dict[ValueId, None](), [value], {value}
-    while waiting:
-        producer = values[read := waiting.pop()].producer
-        if producer is None or producer not in inside:
-            sources[read] = None
-            continue
-        more = {slot.value for slot in ops[producer].inputs} - seen
-        seen |= more
-        waiting += more
-    return sources
+    values = view.recording.values
+    read = values_behind(view.recording, [value], lambda op: op.id in inside)
+    return dict.fromkeys(item for item in read if values[item].producer not in inside)

@@ -7,8 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from torchrecorder.events import NO_STORAGE, OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import NO_STORAGE, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import step_of
 from torchrecorder.views.bundles import FlowClassifier
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.fold.blocks import (
@@ -84,7 +86,7 @@ def _contents(
         return around
     steps = list[Hashable]()
     for item in row:
-        step = recording.ops.get(OpId(item)) or recording.scopes.get(ScopeId(item))
+        step = step_of(recording, item)
         if step is None or item in unlike:
             return around
         steps.append((step.index - scope.index, step.source))
@@ -201,9 +203,8 @@ def _own_sources(
             continue
         kind = constants if box.kind is BoxKind.CONSTANT else inputs
         kind.setdefault(home, []).append(box.moved(home))
-    rows: dict[object, list[str]] = {}
-    for block in filter(is_block, view.clusters):
-        rows.setdefault((view.clusters[block].parent, keys[block]), []).append(block)
+    blocks = filter(is_block, view.clusters)
+    rows = grouped(((view.clusters[block].parent, keys[block]), block) for block in blocks)
     for row in rows.values():
         given = [inputs.get(block, []) for block in row]
         if len({*map(len, given)}) == 1:

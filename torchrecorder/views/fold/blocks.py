@@ -15,6 +15,7 @@ from typing import NamedTuple
 from torchrecorder.events import (
     GradId, OpId, Role, ScopeId, ScopeKind, Slot, SourceLine, ValueId, names_gradient,
 )
+from torchrecorder.graph.mappings import reached
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.running_sums import sum_sign
@@ -45,17 +46,6 @@ def is_block(item: str) -> bool:
 def block_id(items: Sequence[str]) -> str:
     """The id of the block of these siblings."""
     return f"{PREFIX}{items[0]}"
-
-
-def fold_key(recording: RecordedRun, item: str) -> tuple[str, str] | None:
-    """A key that is equal for equal repeats: their structure, and names without numbers.
-
-    None if *item* is not a scope. ``fc1`` and ``fc2`` may fold, ``query`` and ``key`` may not.
-    """
-    scope = recording.scopes.get(ScopeId(item))
-    if scope is None:
-        return None
-    return recording.structures[scope.id], without_numbers(scope.name)
 
 
 def loose_fold_key(recording: RecordedRun, item: str) -> tuple[object, ...] | None:
@@ -107,7 +97,11 @@ BlockRun = tuple[tuple[FoldItem, ...], ...]
 
 
 def unit_of(recording: RecordedRun, item: str) -> FoldItem:
-    """The fold item of a scope or op."""
+    """The fold item of a scope or op.
+
+    Scopes have equal keys if their structures are equal, and their names without numbers: ``fc1``
+    and ``fc2`` may fold, ``query`` and ``key`` may not.
+    """
     scope = recording.scopes.get(ScopeId(item))
     if scope is not None:
         children = recording.children[scope.id]
@@ -117,10 +111,9 @@ def unit_of(recording: RecordedRun, item: str) -> FoldItem:
         pools = plain and _pools(
             recording, scope.inputs, [output.value for output in scope.outputs]
         )
-        return FoldItem(
-            fold_key(recording, item), (item,), composed, True, scope.source, pools,
-            scope.kind is ScopeKind.DATA_LOADER,
-        )
+        key = recording.structures[scope.id], without_numbers(scope.name)
+        loads = scope.kind is ScopeKind.DATA_LOADER
+        return FoldItem(key, (item,), composed, True, scope.source, pools, loads)
     grad = recording.grad_nodes.get(GradId(item))
     if grad is not None and grad.owner is not None:
         owner = recording.ops[grad.owner]
@@ -375,11 +368,8 @@ def repeated(
         inner: dict[str, tuple[str, ...]] = {}
         for parts in blocks(units):
             inner.update((block_id(items_of(part)), items_of(part)) for part in parts)
-            waiting = [item for part in parts[1:] for item in items_of(part)]
-            while waiting:
-                item = waiting.pop()
-                undrawn.add(item)
-                waiting.extend(inner.get(item, ()))
+            later = (item for part in parts[1:] for item in items_of(part))
+            undrawn.update(reached(later, lambda item: inner.get(item, ())))
     return frozenset(undrawn)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.relations import ops_inside
+from torchrecorder.graph.relations import ops_inside, step_of
 from torchrecorder.graph.running_sums import sum_sign
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.fold.own_sources import OwnSources
@@ -150,8 +150,7 @@ class Connections:
 
     def slots(self, arrow: Arrow) -> set[str]:
         """All arguments of the head that have the value of an arrow; the first one is drawn."""
-        recording, head = self.view.recording, arrow.head
-        step = recording.ops.get(OpId(head)) or recording.scopes.get(ScopeId(head))
+        step = step_of(self.view.recording, arrow.head)
         inputs = step.inputs if step is not None else ()
         return {arrow.slot, *(slot.name for slot in inputs if slot.value == arrow.value)}
 
@@ -161,8 +160,8 @@ class Connections:
         0 if they carry the same value, values of different kinds or origins, or values in a loop
         over weights.
         """
-        recording, tail = self.view.recording, second.tail
-        maker = recording.ops.get(OpId(tail)) or recording.scopes.get(ScopeId(tail))
+        recording = self.view.recording
+        maker = step_of(recording, second.tail)
         if maker is None or second.head in self.any_weight:
             return 0
         here, there = (self._outputs(maker).get(arrow.value) for arrow in (first, second))

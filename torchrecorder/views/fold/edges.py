@@ -23,11 +23,6 @@ BoxInput = tuple[str, str]
 """A box inside a sibling, and one of its arguments."""
 
 
-FoldedArrows = tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]
-"""The arrows of a view, and for the first sibling of each fold the arrows from sibling to
-sibling."""
-
-
 class FoldedItems(Protocol):
     """The members of `fold.FoldTree` that this module uses."""
 
@@ -78,8 +73,11 @@ class _Gate:
                 yield arrow.replace(head=leaving.head, slot=leaving.slot)
 
 
-def folded_arrows(tree: FoldedItems) -> FoldedArrows:
-    """The arrows of the view after joining the siblings of *tree*.
+def folded_arrows(
+    tree: FoldedItems
+) -> tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]:
+    """The arrows of the view after joining the siblings of *tree*, and for the first sibling of
+    each fold the arrows from sibling to sibling.
 
     If siblings may differ, arrows that all repeats have come first: the first of several arrows
     with one trunk determines its look.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Union
 
 from torchrecorder.events import (
     CALLED, POINT_TO_POINT, Communication, OpId, Role, ScopeId, ScopeKind,
@@ -18,12 +17,12 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import ops_inside
 from torchrecorder.views.fold.blocks import op_key
 
-RepeatedChildren = Mapping[Union[ScopeId, None], tuple[tuple[str, ...], ...]]
-"""For each scope, the groups of its children that repeat for each micro-batch."""
 
-
-def micro_batches(recording: RecordedRun) -> RepeatedChildren:
-    """The groups of each scope that sends or receives messages."""
+def micro_batches(
+    recording: RecordedRun
+) -> Mapping[ScopeId | None, tuple[tuple[str, ...], ...]]:
+    """For each scope that sends or receives messages, the groups of its children that repeat for
+    each micro-batch."""
     sent = {
         message.op: message
         for message in recording.communications
