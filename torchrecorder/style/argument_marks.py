@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId, Slot, ValueId
+from torchrecorder.events import ScopeId, Slot, ValueId
 from torchrecorder.graph.mappings import grouped
-from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.relations import step_of
 from torchrecorder.views.bundles import ROLES, Bundle, FlowKind
 from torchrecorder.views.view import Arrow, View
 
@@ -78,10 +79,10 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
 
 def _name_and_slots(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
     """The name and the arguments of an op, or of a module that takes query, key and value."""
-    op, scope = view.recording.ops.get(OpId(head)), view.recording.scopes.get(ScopeId(head))
-    if op is not None:
-        return op.name, op.inputs
-    return (scope.cls, scope.inputs) if scope is not None and attends(scope) else ("", ())
+    step = step_of(view.recording, head)
+    if isinstance(step, Op):
+        return step.name, step.inputs
+    return (step.cls, step.inputs) if step is not None and attends(step) else ("", ())
 
 
 def attends(scope: Scope) -> bool:

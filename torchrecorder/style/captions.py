@@ -14,6 +14,7 @@ from torchrecorder.events import (
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
+from torchrecorder.graph.relations import step_of
 from torchrecorder.graph.running_sums import sum_sign, sums_rounds
 from torchrecorder.graph.structural_hash import is_inactive
 from torchrecorder.query.failed_backward import BRIEF, why_backward_failed
@@ -302,12 +303,12 @@ class Captions:
     def full_name(self, node: str) -> str:
         """The full name of a scope, op, value or grad node, with its path."""
         recording = self.recording
-        scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
-        if scope is not None:
-            return scope.path or scope.name
-        if op is not None:
-            around = recording.scopes[op.scope].path if op.scope is not None else ""
-            return f"{around}.{op.name}" if around else op.name
+        step = step_of(recording, node)
+        if isinstance(step, Scope):
+            return step.path or step.name
+        if step is not None:
+            around = recording.scopes[step.scope].path if step.scope is not None else ""
+            return f"{around}.{step.name}" if around else step.name
         value, grad = recording.values.get(ValueId(node)), recording.grad_nodes.get(GradId(node))
         if grad is not None:
             return grad.name
@@ -317,12 +318,11 @@ class Captions:
 
     def tooltip(self, box: Box) -> str:
         """Everything known about a box, line by line."""
-        scope = self.recording.scopes.get(ScopeId(box.id))
-        op = self.recording.ops.get(OpId(box.id))
-        if scope is not None:
-            return self.scope_tooltip(scope, box)
-        if op is not None:
-            return self._about_op(op)
+        step = step_of(self.recording, box.id)
+        if isinstance(step, Op):
+            return self._about_op(step)
+        if step is not None:
+            return self.scope_tooltip(step, box)
         grad = self.recording.grad_nodes.get(GradId(box.id))
         if grad is not None:
             return "\n".join(self.grads.tooltip(grad))

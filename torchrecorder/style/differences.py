@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.graph.structural_hash import is_inactive, without_numbers
 from torchrecorder.style import labels
 from torchrecorder.style.hyperparameters import FLAGS, NEVER, SAID, size, split, unify
@@ -47,7 +47,6 @@ class Differences:
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
-        self.inside = ScopeMembers(recording)
         self._found: dict[tuple[str, ...], tuple[Facet, ...]] = {}
 
     @cached_property
@@ -69,7 +68,7 @@ class Differences:
     def table(self, scopes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """The name and all differences of each repeat."""
         facets = self.facets(scopes)
-        inside = [self.inside.scopes(ScopeId(scope)) for scope in scopes]
+        inside = [scopes_inside(self.recording, [ScopeId(scope)]) for scope in scopes]
         counts = [int(self._weights.of(item) or 0) for item in inside]
         weighty = len(set(counts)) > 1
         for place, (scope, count) in enumerate(zip(scopes, counts)):

@@ -11,7 +11,7 @@ from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, NO_STORAGE, OpId, Slot, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import first_in_memory
+from torchrecorder.graph.relations import first_in_memory, maker_of
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Text
@@ -211,14 +211,14 @@ def _read_by_repeats(view: View, bundle: Bundle, reads: BoxReads) -> Sequence[Va
 def _call_of(view: View, box: str, item: ValueId) -> str | None:
     """The outermost call in *box* that returned a value."""
     recording = view.recording
-    op = recording.ops.get(OpId(recording.values[item].producer or ""))
+    op = maker_of(recording, item)
     around = (op.id, *recording.within(op.scope)) if op is not None else ()
     return next((each for each in reversed(around) if view.box_of.get(each) == box), None)
 
 
 def _made_at(recording: RecordedRun, value: ValueId) -> tuple[int, int]:
     """The run order of the op that computed *value*, and the index in its results."""
-    op = recording.ops.get(OpId(recording.values[value].producer or ""))
+    op = maker_of(recording, value)
     return (op.index, op.outputs.index(value)) if op is not None else (-1, 0)
 
 

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.nodes import Module, Value
+from torchrecorder.graph.nodes import Module, Op, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import maker_of, step_of
 from torchrecorder.style import labels
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.fold.blocks import PREFIX, is_block
@@ -76,7 +77,7 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
 def _argument(view: View, arrow: Arrow) -> str:
     """The argument of the outermost call, else of the head, that receives the value of *arrow*."""
     recording = view.recording
-    head = recording.ops.get(OpId(arrow.head)) or recording.scopes.get(ScopeId(arrow.head))
+    head = step_of(recording, arrow.head)
     if head is None:
         return arrow.slot
     values = {slot.value for slot in head.inputs if slot.name == arrow.slot} | {arrow.value}
@@ -107,13 +108,13 @@ def _in_round(view: View, arrow: Arrow) -> Sequence[ScopeId]:
 
 def _around(recording: RecordedRun, item: str) -> Sequence[ScopeId]:
     """The scopes around an op or a scope, innermost first."""
-    op, scope = recording.ops.get(OpId(item)), recording.scopes.get(ScopeId(item))
-    return recording.within(op.scope if op is not None else scope.parent if scope else None)
+    step = step_of(recording, item)
+    return recording.within(step.scope if isinstance(step, Op) else step.parent if step else None)
 
 
 def _maker(recording: RecordedRun, value: ValueId) -> object:
     """*value*; or the line of code that computed it, if each iteration computes another size."""
-    op = recording.ops.get(recording.values[value].producer or OpId(""))
+    op = maker_of(recording, value)
     varies = op is not None and op.id in recording.varying_sizes
     return (op.source, op.qualname, op.outputs.index(value)) if varies and op else value
 
@@ -145,11 +146,10 @@ def _runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool
 
 def _module_around(recording: RecordedRun, head: str) -> Module | None:
     """The module of a call, or the module in which an op ran; None for other boxes."""
-    op, scopes = recording.ops.get(OpId(head)), recording.scopes
-    scope = scopes.get(ScopeId(head)) if op is None else scopes.get(op.scope or ScopeId(""))
-    while scope is not None and scope.module is None:
-        scope = scopes.get(scope.parent or ScopeId(""))
-    return recording.module_of(scope) if scope is not None else None
+    step = step_of(recording, head)
+    within = recording.within(step.scope if isinstance(step, Op) else step.id if step else None)
+    modules = (recording.module_of(recording.scopes[scope]) for scope in within)
+    return next((module for module in modules if module is not None), None)
 
 
 def _rounds(recording: RecordedRun, drawn: Box | Cluster, module: Module) -> int:

@@ -6,9 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.mappings import grouped
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import maker_of, step_of
 from torchrecorder.style import labels
 from torchrecorder.views.tensors import in_each, results
 from torchrecorder.views.view import Arrow, View
@@ -80,10 +82,8 @@ def _of_first(recording: RecordedRun, item: str, value: ValueId) -> ValueId:
     if not own or value in own:
         return value
     form = _form(recording, item)
-    producer = recording.values[value].producer
-    if producer is None:
-        return value
-    for source in (producer, *recording.within(recording.ops[producer].scope)):
+    maker = maker_of(recording, value)
+    for source in (maker.id, *recording.within(maker.scope)) if maker is not None else ():
         found = results(recording, source)
         if value in found and _form(recording, source) == form and len(found) == len(own):
             return own[found.index(value)]
@@ -92,11 +92,9 @@ def _of_first(recording: RecordedRun, item: str, value: ValueId) -> ValueId:
 
 def _form(recording: RecordedRun, item: str) -> tuple[object, str]:
     """A key that is equal for equal siblings: the function of an op, the class of a scope."""
-    op = recording.ops.get(OpId(item))
-    if op is not None:
-        return op.kind, op.qualname
-    scope = recording.scopes[ScopeId(item)]
-    return scope.kind, scope.cls
+    step = step_of(recording, item)
+    assert step is not None
+    return step.kind, step.qualname if isinstance(step, Op) else step.cls
 
 
 def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:

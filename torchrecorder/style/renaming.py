@@ -12,6 +12,7 @@ from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import step_of
 from torchrecorder.name_patterns import NamePatterns
 from torchrecorder.style.color import edge, ink, mix, tint
 from torchrecorder.style.figure import Look
@@ -162,10 +163,10 @@ def counterparts(box: Box, view: View) -> Iterator[str]:
 
 def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
     """Whether it is a scope, its depth, and its class or name; None for other nodes."""
-    scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
-    if scope is not None:
-        return True, _depths(recording)[scope.parent], scope.cls
-    return (False, _depths(recording)[op.scope], op.name) if op is not None else None
+    step = step_of(recording, node)
+    if isinstance(step, Scope):
+        return True, _depths(recording)[step.parent], step.cls
+    return (False, _depths(recording)[step.scope], step.name) if step is not None else None
 
 
 @once

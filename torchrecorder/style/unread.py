@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 from operator import attrgetter
 
 from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import is_alias, replacements
@@ -47,11 +48,9 @@ def unread(view: View) -> Mapping[str, str]:
         if found.get(box.id) == NOT_READ and _is_inside(view, box, custom):
             found[box.id] = ""
     gone = {box for box, caption in found.items() if caption == NOT_READ}
-    heads: dict[str, set[str]] = {}
-    for arrow in view.arrows if gone else ():
-        heads.setdefault(arrow.tail, set()).add(arrow.head)
+    heads = grouped((arrow.tail, arrow.head) for arrow in (view.arrows if gone else ()))
     for box in reversed(boxes if gone else []):
-        if heads.get(box.id, {box.id}) <= gone:
+        if gone.issuperset(heads.get(box.id, (box.id,))):
             gone.add(box.id)
             found.setdefault(box.id, DEAD_END)
     return found

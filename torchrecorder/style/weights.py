@@ -8,11 +8,10 @@ from functools import cached_property
 
 from torchrecorder.annotations.parameter_owners import FUNCTIONS, ParameterOwners
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
-from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.events import MODES, ModuleId, ScopeId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import ops_inside
+from torchrecorder.graph.relations import ops_inside, scopes_inside
 from torchrecorder.style import labels
 from torchrecorder.views.view import Box
 
@@ -22,7 +21,6 @@ class Weights:
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
-        self.inside = ScopeMembers(recording)
         self.all = PARAMETERS.on(recording)
         self.trained = TRAINABLE.on(recording)
         self.mixed = 0 < self.trained.total() < self.all.total()
@@ -63,7 +61,7 @@ class Weights:
             counted = self._owners.within(self._members(others))
             inside, kind = tuple(value for value in own if value not in counted), " of its own"
         elif drawn.isdisjoint(own):
-            inside = tuple(self.inside.scopes(scope.id))
+            inside = tuple(scopes_inside(self.recording, [scope.id]))
         else:
             return call
         count = int(self.all.of(inside) or 0)
@@ -74,7 +72,7 @@ class Weights:
 
     def _with_captions(self, scope: Scope, drawn: Set[str]) -> Iterator[ScopeId]:
         """The calls in *scope* that say what they have: those of modules, and *drawn* boxes."""
-        for inner in self.inside.scopes(scope.id):
+        for inner in scopes_inside(self.recording, [scope.id]):
             is_module = self.recording.scopes[inner].module is not None
             if inner in drawn or is_module and inner != scope.id:
                 yield inner
@@ -96,11 +94,9 @@ class Weights:
 
     def _is_innermost(self, scope: Scope) -> bool:
         """Whether only operations and modes such as ``no_grad`` ran in it."""
-        waiting = [scope]
-        for around in waiting:
-            inside = self.recording.children[around.id]
-            waiting += (item for item in inside if isinstance(item, Scope))
-        return all(inner.kind in MODES for inner in waiting[1:])
+        inside = scopes_inside(self.recording, [scope.id])
+        kinds = (self.recording.scopes[inner].kind for inner in inside if inner != scope.id)
+        return all(kind in MODES for kind in kinds)
 
     def call(self, scope: Scope, members: Iterable[str] = ()) -> str:
         """``call 2 of 3``; empty if *members* has all calls, or the module around has the text."""
@@ -142,8 +138,8 @@ class Weights:
         """All scopes in *scopes*, and the operations in those whose weights no module in them has.
         """
         found = [*map(ScopeId, scopes)]
-        inside: list[str] = [item for scope in found for item in self.inside.scopes(scope)]
-        return [*inside, *ops_inside(self.recording, filter(self._counts_reads, found))]
+        read = ops_inside(self.recording, filter(self._counts_reads, found))
+        return [*scopes_inside(self.recording, found), *read]
 
     def _counts_reads(self, scope: ScopeId) -> bool:
         """Whether its operations may read weights that none of its modules has."""
