@@ -14,7 +14,8 @@ from torchrecorder.comparison.marks import GONE, nodes_of
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.overlay import Overlay
 from torchrecorder.events import ModuleId, OpId, ScopeId, ValueId
-from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.relations import step_of
 from torchrecorder.style import labels
 from torchrecorder.style.composites import Composites
 from torchrecorder.style.diff_colors import MAX_LINE_LENGTH, DiffCaption
@@ -120,11 +121,9 @@ class BoxCaptions:
 
     def _homes(self, node: str) -> Iterator[ScopeId | None]:
         """The scopes directly around a node; for a weight, the calls of its module."""
-        op, scope = self.both.ops.get(OpId(node)), self.both.scopes.get(ScopeId(node))
-        if op is not None:
-            yield op.scope
-        elif scope is not None:
-            yield scope.parent
+        step = step_of(self.both, node)
+        if step is not None:
+            yield step.scope if isinstance(step, Op) else step.parent
         elif node in self._owners:
             yield from self.both.modules[self._owners[node]].calls
 
@@ -266,16 +265,14 @@ class BoxCaptions:
 
     def _name(self, node: str, change: Change, around: Scope) -> str:
         """The name of the changed part, as it is called in the scope *around*."""
-        value = self.both.values.get(ValueId(node))
-        op, scope = self.both.ops.get(OpId(node)), self.both.scopes.get(ScopeId(node))
+        value, step = self.both.values.get(ValueId(node)), step_of(self.both, node)
         if value is not None:
             return value.names[0].rpartition(".")[2] if value.names else "a tensor"
-        if scope is None:
-            return op.name if op is not None else ""
-        outer = self.both.scopes[scope.parent] if scope.parent is not None else around
-        return scope.name if outer.id == around.id or not scope.name.isdigit() else (
-            f"{outer.name}.{scope.name}"
-        )
+        if not isinstance(step, Scope):
+            return step.name if step is not None else ""
+        outer = self.both.scopes[step.parent] if step.parent is not None else around
+        numbered = outer.id != around.id and step.name.isdigit()
+        return f"{outer.name}.{step.name}" if numbered else step.name
 
 
 def _measured(text: str) -> tuple[str, str, str]:

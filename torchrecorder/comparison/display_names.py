@@ -6,13 +6,12 @@ import re
 from collections.abc import Container, Iterator, Mapping, Set
 from functools import cached_property
 
-from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import plural
 from torchrecorder.events import CONVERTED, OpId, Role, ScopeId, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.relations import ops_inside
+from torchrecorder.graph.relations import maker_of, ops_inside, scopes_inside
 from torchrecorder.style import labels
 
 DEFAULT = "default"
@@ -81,20 +80,16 @@ class DisplayNames:
 
     def result(self, value: ValueId, reader: ScopeId | None) -> str:
         """Its name, or that of the outermost module that returns it to *reader*."""
-        if argument := self._argument(value, reader):
-            return argument
         giver = self._giver(value, reader)
-        if giver is None:
-            return self.value(value)
+        if isinstance(giver, str):
+            return giver
         return self.op(giver.id) if isinstance(giver, Op) else self.scope(giver.id)
 
     def full_result(self, value: ValueId, reader: ScopeId | None) -> str:
         """*result 2 of lstm (LSTM)*: the index of the result, and the class of the module."""
-        if argument := self._argument(value, reader):
-            return argument
         giver = self._giver(value, reader)
-        if giver is None:
-            return self.value(value)
+        if isinstance(giver, str):
+            return giver
         if isinstance(giver, Op):
             name = self._numbered(giver) if giver.scope == reader else self.op(giver.id)
             given = list(giver.outputs)
@@ -112,14 +107,17 @@ class DisplayNames:
         names = [slot.name for slot in found.inputs if slot.value == value]
         return f"{self.scope(found.id)}: {names[0]}" if names else ""
 
-    def _giver(self, value: ValueId, reader: ScopeId | None) -> Op | Scope | None:
-        """The outermost module that returns a tensor to *reader*, or the op that computed it."""
-        producer = self.recording.values[value].producer
-        if producer is None:
-            return None
-        giver: Op | Scope = self.recording.ops[producer]
+    def _giver(self, value: ValueId, reader: ScopeId | None) -> Op | Scope | str:
+        """The outermost module that returns a tensor to *reader*, or the op that computed it; the
+        name of its argument in a numbered module, or of a tensor from before the run."""
+        if argument := self._argument(value, reader):
+            return argument
+        maker = maker_of(self.recording, value)
+        if maker is None:
+            return self.value(value)
+        giver: Op | Scope = maker
         around = set(self.recording.within(reader))
-        for inner in self.recording.within(self.recording.ops[producer].scope):
+        for inner in self.recording.within(maker.scope):
             scope = self.recording.scopes[inner]
             if inner in around or not any(slot.value == value for slot in scope.outputs):
                 break
@@ -178,7 +176,7 @@ class DisplayNames:
 def size(scope: Scope, recording: RecordedRun, without: Set[str] = frozenset()) -> str:
     """The contents of a scope: ``12 ops, 3 parameters``, except those of scopes in *without*."""
     ops = parameters = 0
-    for inner in ScopeMembers(recording).scopes(scope.id):
+    for inner in scopes_inside(recording, [scope.id]):
         if not without or without.isdisjoint(recording.within(inner)):
             item = recording.scopes[inner]
             module = recording.module_of(item) if item.call == 0 else None

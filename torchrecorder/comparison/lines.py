@@ -32,12 +32,11 @@ MAX_FORMS = {RESULTS: 1, SIZED_WEIGHTS: 3, READERS: 3}
 COUNT = re.compile(r"(?<=\(call )\d+(?=\))|(?<= #)\d+$")
 """The number of a call of a module, or of an operation among those of its name."""
 
-TextLine = tuple[ChangeKind, str, str]
-"""The kind, the places and the text of equal changes."""
 
-
-def lines(changes: Sequence[Change], after: RecordedRun) -> Iterator[TextLine]:
-    """One line for all equal changes, at the position of the first."""
+def lines(
+    changes: Sequence[Change], after: RecordedRun
+) -> Iterator[tuple[ChangeKind, str, str]]:
+    """One line for all equal changes, at the position of the first: their kind, places and text."""
     causes = _causes(changes, after)
     groups = grouped((_key(change, causes), change) for change in changes)
     for first, *others in groups.values():

@@ -13,6 +13,7 @@ from torchrecorder.events import STORED, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import values_behind
 
 Pair = tuple[ValueId, ValueId]
 """What is read in the first run, and what is read in its place."""
@@ -95,16 +96,8 @@ class Rewirings:
 
     def _sources(self, added: bool, value: ValueId) -> set[ValueId]:
         """What ops of one run without a counterpart read, from which they compute *value*."""
-        recording, found = self.runs[added], set[ValueId]()
         known = self.matching.back if added else self.matching.there
-        waiting = [value]
-        while waiting:
-            producer = recording.values[waiting.pop()].producer
-            if producer is not None and producer not in known:
-                read = {slot.value for slot in recording.ops[producer].inputs} - found
-                found |= read
-                waiting += read
-        return found
+        return {*values_behind(self.runs[added], [value], lambda op: op.id not in known)} - {value}
 
     def _module(self, read: RewiredInput) -> tuple[ScopeId, ScopeId] | None:
         """The outermost matched scopes around the reader, if all in them read the other value."""
