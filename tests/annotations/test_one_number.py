@@ -24,6 +24,7 @@ from torchrecorder.events import (
     BYTES_OF_GRADIENT, SECONDS_ON_DEVICE, GradEdge, Gradient, OpKind, Role, ScopeKind, Shard,
     Statistics,
 )
+from torchrecorder.graph.relations import scopes_inside
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -191,7 +192,7 @@ def test_scopes_in_a_scope() -> None:
     """At any depth, itself too, and no ops."""
     recording = network()
     body = next(scope.id for scope in recording.scopes.values() if scope.path == "body")
-    inside = [recording.scopes[scope].path for scope in ScopeMembers(recording).scopes(body)]
+    inside = [recording.scopes[scope].path for scope in scopes_inside(recording, [body])]
     assert inside[0] == "body" and sorted(inside[1:]) == ["body.0", "body.1", "body.2"]
     members = ScopeMembers(recording).of_scope(body)
     assert len(members) == len(set(members))

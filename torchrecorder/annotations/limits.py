@@ -15,9 +15,6 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import RecordedRun
 
-Budgets = Mapping[str, Mapping[str, float]]
-"""By dotted path or pattern of paths, and by name of an annotation: the upper limit."""
-
 
 def _are_limits(value: object) -> bool:
     return isinstance(value, Mapping) and all(map(FROM_0.holds, value.values()))
@@ -29,15 +26,17 @@ BUDGETS = Check(
 )
 
 
-def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
+def exceeded(
+    recording: RecordedRun, budgets: Mapping[str, Mapping[str, float]]
+) -> list[str]:
     """A line for each budget that is exceeded, or that cannot be checked because the number of a
     part is unknown.
 
     Args:
         recording: A run in which the annotations of the budgets were measured.
-        budgets: Such as ``{"": {"parameters": 12e6}, "layer*": {"flops": 1e9}}``; the empty
-            path is the whole run. The calls of a module that is called several times are added
-            up.
+        budgets: Upper limits by dotted path or pattern of paths, and by name of an annotation, such
+            as ``{"": {"parameters": 12e6}, "layer*": {"flops": 1e9}}``; the empty path is the whole
+            run. The calls of a module that is called several times are added up.
 
     Raises:
         InvalidArgument: No module has this path, or the run did not measure the annotation.

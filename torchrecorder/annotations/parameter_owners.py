@@ -75,10 +75,8 @@ class ParameterOwners:
 
     def by_module(self, module: ModuleId) -> dict[ValueId, None]:
         """The parameters and buffers of *module* and its submodules."""
-        owned: dict[ValueId, None] = {}
-        for item in self.modules(module):
-            owned.update(own(self.recording.modules[item]))
-        return owned
+        rows = map(self.recording.modules.__getitem__, self.modules(module))
+        return dict.fromkeys(value for row in rows for value in own(row))
 
     @cached_property
     def uncalled(self) -> Mapping[ModuleId, Sequence[Module]]:

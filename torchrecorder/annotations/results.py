@@ -14,9 +14,11 @@ from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.checks import LIST, check_one, one_of, whole_number
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import ScopeId
 from torchrecorder.graph.mappings import grouped
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import step_of
 
 By = Literal["module", "scope", "op", "type", "grad"]
 """The rows of a ranking or table: modules with all their calls, single calls, ops, ops grouped by
@@ -147,56 +149,40 @@ def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list
     return found
 
 
-_RankedRow = tuple[str, tuple[str, ...], list[str]]
-"""A row: its name, its ids, and the members whose numbers are combined."""
+def _places(
+    inside: ScopeMembers, by: str
+) -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
+    """The rows of a kind: the name, the ids, and the members whose numbers are combined.
 
-
-def _places(inside: ScopeMembers, by: str) -> Iterator[_RankedRow]:
+    Scopes of the same path are together for modules, and ops of the same name for types, each in
+    the order in which the first of them ran.
+    """
     check_one("by", by, one_of(*KINDS))
-    return (_modules, _scopes, _ops, _types, _grads)[KINDS.index(by)](inside)
-
-
-def _modules(inside: ScopeMembers) -> Iterator[_RankedRow]:
-    """Scopes of the same path together."""
-    calls = grouped(
-        ((scope_name(inside.recording, scope.id), scope.cls), scope.id)
-        for scope in inside.recording.scopes.values() if not scope.recompute
-    )
-    for (name, _), ids in calls.items():
-        yield name, tuple(ids), [item for scope in ids for item in inside.alone(scope)]
-
-
-def _scopes(inside: ScopeMembers) -> Iterator[_RankedRow]:
-    for scope in inside.recording.scopes.values():
-        if not scope.recompute:
-            yield scope_name(inside.recording, scope.id), (scope.id,), inside.alone(scope.id)
-
-
-def _ops(inside: ScopeMembers) -> Iterator[_RankedRow]:
-    for op in inside.recording.ops.values():
-        if not op.recompute:
-            yield op_name(inside.recording, op), (op.id,), inside.of_op(op.id)
-
-
-def _types(inside: ScopeMembers) -> Iterator[_RankedRow]:
-    """Ops of the same name together, in the order in which the first of them ran."""
-    ops = inside.recording.ops.values()
-    found = grouped((op.name, op.id) for op in ops if not op.recompute)
-    for name, ids in found.items():
-        yield name, tuple(ids), [item for op in ids for item in inside.of_op(op)]
-
-
-def _grads(inside: ScopeMembers) -> Iterator[_RankedRow]:
-    for grad in inside.recording.grad_nodes.values():
-        yield op_name(inside.recording, grad), (grad.id,), [grad.id]
+    recording = inside.recording
+    if by in ("module", "scope"):
+        scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
+        calls = grouped(
+            ((scope_name(recording, one.id), one.cls if by == "module" else one.id), one.id)
+            for one in scopes
+        )
+        for (name, _), ids in calls.items():
+            yield name, tuple(ids), [item for scope in ids for item in inside.alone(scope)]
+    elif by in ("op", "type"):
+        ops = [op for op in recording.ops.values() if not op.recompute]
+        names = ((op.name, "") if by == "type" else (op_name(recording, op), op.id) for op in ops)
+        found = grouped((name, op.id) for name, op in zip(names, ops))
+        for (name, _), same in found.items():
+            yield name, tuple(same), [item for op in same for item in inside.of_op(op)]
+    else:
+        for grad in recording.grad_nodes.values():
+            yield op_name(recording, grad), (grad.id,), [grad.id]
 
 
 def _facts(recording: RecordedRun, node: str) -> dict[str, Any]:
-    scope = recording.scopes.get(ScopeId(node))
-    if scope is not None:
-        return {"type": scope.cls, "kind": scope.kind.value}
-    op = recording.ops.get(OpId(node))
-    if op is not None:
-        source = op.source.place if op.source is not None else None
-        return {"type": op.name, "kind": op.kind.value, "source": source}
-    return {}
+    step = step_of(recording, node)
+    if isinstance(step, Scope):
+        return {"type": step.cls, "kind": step.kind.value}
+    if step is None:
+        return {}
+    source = step.source.place if step.source is not None else None
+    return {"type": step.name, "kind": step.kind.value, "source": source}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,7 +38,8 @@ class ScopeMembers:
 
     def of_scope(self, scope: ScopeId) -> list[str]:
         """A scope and all its contents, at any depth."""
-        return [member for item in self.scopes(scope) for member in self.alone(item)]
+        scopes = scopes_inside(self.recording, [scope])
+        return [member for item in scopes for member in self.alone(item)]
 
     def of(self, ids: Iterable[str]) -> list[str]:
         """Scopes with all their contents, and ops with what belongs to them."""
@@ -46,7 +47,3 @@ class ScopeMembers:
         for item in ids:
             found += self.of_scope(ScopeId(item)) if item in scopes else self.of_op(OpId(item))
         return found
-
-    def scopes(self, scope: ScopeId) -> Iterator[ScopeId]:
-        """A scope and all scopes in it, at any depth."""
-        return scopes_inside(self.recording, [scope])

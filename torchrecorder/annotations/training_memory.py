@@ -14,8 +14,9 @@ from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES, 
 from torchrecorder.annotations.places import calls_of_passes
 from torchrecorder.checks import Check, check_one, whole_number
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.events import BYTES_SAVED, GradId, OpId, Role, ScopeId
+from torchrecorder.events import BYTES_SAVED, GradId, Role
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import step_of
 
 _STEP = 4
 """Bytes of a scalar in the state of an optimizer, such as the step count in float32."""
@@ -109,6 +110,5 @@ def _most_at_once(recording: RecordedRun, saved: Mapping[str, float]) -> int:
 def _made_at(recording: RecordedRun, node: str) -> int:
     """The index in run order of an op or scope, or of the op that created a grad node."""
     grad = recording.grad_nodes.get(GradId(node))
-    made = grad.owner if grad is not None else node
-    found = recording.ops.get(OpId(made or "")) or recording.scopes.get(ScopeId(made or ""))
-    return found.index if found is not None else 0
+    made = step_of(recording, (grad.owner or "") if grad is not None else node)
+    return made.index if made is not None else 0
