@@ -17,11 +17,12 @@ from typing import Any, ClassVar, Union
 from torchrecorder.annotations import numbers_of
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.mappings import grouped
-from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import step_of
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import title_of
@@ -165,13 +166,12 @@ class _ViewWriter:
         }
 
     def _about(self, box: Box) -> dict[str, str]:
-        op = self.recording.ops.get(OpId(box.id))
-        scope = self.recording.scopes.get(ScopeId(box.id))
-        if op is not None:
-            source = labels.source(op.source)
-            return {"function": op.qualname, **dict(op.arguments), "source": source}
-        if scope is not None:
-            return self._scope(scope)
+        step = step_of(self.recording, box.id)
+        if isinstance(step, Op):
+            source = labels.source(step.source)
+            return {"function": step.qualname, **dict(step.arguments), "source": source}
+        if step is not None:
+            return self._scope(step)
         value = self.recording.values.get(ValueId(box.id))
         return {"kind": box.kind.value, **(self._tensor(value.id) if value is not None else {})}
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import MAPPING, check_one
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.export.dot import look_attributes, plain_label, statements
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import maker_of
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
 from torchrecorder.style.style import Style
@@ -66,8 +67,8 @@ class BaseNode:
             return recording.scopes[ScopeId(self.id)].parent
         node = recording.node(self.id)
         if isinstance(node, Value):
-            producer = recording.ops.get(node.producer or OpId(""))
-            return producer.scope if producer is not None else None
+            maker = maker_of(recording, node.id)
+            return maker.scope if maker is not None else None
         return node.scope
 
     def __repr__(self) -> str:

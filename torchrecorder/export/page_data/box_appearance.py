@@ -14,6 +14,7 @@ from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.export.page_data.equal import representatives
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.relations import maker_of
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.draw import draw_in
@@ -331,9 +332,9 @@ class _Updates:
         for op in self.recording.ops.values() if hidden else ():
             head = self._module(op) if op.id in hidden else None
             for slot in op.inputs if head is not None else ():
-                producer = self.recording.values[slot.value].producer
-                if producer is not None and head is not None:
-                    yield from self._from(self.recording.ops[producer], slot, head)
+                maker = maker_of(self.recording, slot.value)
+                if maker is not None and head is not None:
+                    yield from self._from(maker, slot, head)
 
     def _from(self, producer: Op, slot: Slot, head: int) -> Iterator[HiddenUpdate]:
         """The update by *producer*, if it leaves the module around it."""
@@ -346,9 +347,7 @@ class _Updates:
     def _module(self, op: Op) -> int | None:
         """The place of the innermost module around an op that is not drawn, if it can be opened."""
         scopes = self.recording.scopes
-        scope = scopes.get(op.scope) if op.scope is not None else None
-        while scope is not None and scope.id not in self.place and scope.kind in MODES:
-            scope = scopes.get(scope.parent) if scope.parent is not None else None
-        if scope is None or scope.id not in self.tree.view.clusters:
-            return None
-        return self.place.get(scope.id)
+        for scope in self.recording.within(op.scope):
+            if scope in self.place or scopes[scope].kind not in MODES:
+                return self.place.get(scope) if scope in self.tree.view.clusters else None
+        return None

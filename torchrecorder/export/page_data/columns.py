@@ -8,12 +8,13 @@ from functools import cache, lru_cache, partial
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import ScopeId
 from torchrecorder.export.page_data.box_appearance import Appearance, Looks
 from torchrecorder.export.page_data.facts import FactRow, Facts
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.relations import step_of
 from torchrecorder.style import labels
 from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.views.fold.blocks import is_block
@@ -91,7 +92,8 @@ class Columns:
         }
 
     def _recorded(self) -> dict[str, list[Any]]:
-        places, things = self.tree.places, map(self._thing, self.tree.places)
+        places, recording = self.tree.places, self.tree.view.recording
+        things = (step_of(recording, place.id) for place in places)
         source = cache(lambda line: self.strings(labels.source(line)))
         return {
             "id": [f"fold:{place.id}" if place.fold else place.id for place in places],
@@ -109,7 +111,7 @@ class Columns:
 
     def _row(self, place: TreeNode) -> dict[str, int]:
         """What depends on the recorded data of a place, and not on its name, by column."""
-        thing, string = self._thing(place), self.strings
+        thing, string = step_of(self.tree.view.recording, place.id), self.strings
         return {
             "kind": string(self._kind(place)),
             "cls": string(thing.cls if isinstance(thing, Scope) else ""),
@@ -127,11 +129,6 @@ class Columns:
         if thing.id in self.tree.view.recording.run.running:
             return 3
         return 1 if error_in(self.tree.view.recording, thing.id) is None else 2
-
-    def _thing(self, place: TreeNode) -> Scope | Op | None:
-        recording = self.tree.view.recording
-        scope = recording.scopes.get(ScopeId(place.id))
-        return scope if scope is not None else recording.ops.get(OpId(place.id))
 
     def _kind(self, place: TreeNode) -> str:
         if place.fold:

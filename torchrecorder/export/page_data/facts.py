@@ -11,11 +11,12 @@ from torchrecorder.annotations.compiled import breaks_at, kernels_of
 from torchrecorder.annotations.parameters import PARAMETERS, in_no_module
 from torchrecorder.checks import plural
 from torchrecorder.events import (
-    COMPILED_GRAPH, GradId, OpId, OpKind, ScopeId, Slot, ValueId, names_gradient,
+    COMPILED_GRAPH, GradId, OpKind, ScopeId, Slot, ValueId, names_gradient,
 )
 from torchrecorder.graph.failed_places import error_in
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import step_of
 from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.style import labels
 from torchrecorder.style.differences import Differences
@@ -79,18 +80,16 @@ class Facts:
         return (*self.notes.get(item, ()), *self.notes.get(module or "", ()))
 
     def _rows(self, place: TreeNode) -> tuple[FactRow, ...]:
-        scope = self.recording.scopes.get(ScopeId(place.id))
-        op = self.recording.ops.get(OpId(place.id))
+        step = step_of(self.recording, place.id)
+        scope = self._scope(step) if isinstance(step, Scope) else ()
         if place.fold:
             alike = ("repeats", f"{len(place.fold)} times")
-            return (alike, *self._differing(place), *(self._scope(scope) if scope else ()))
+            return (alike, *self._differing(place), *scope)
         if is_block(place.id):
             return (("step", "one of several that repeat together"),)
-        if scope is not None:
-            return tuple(self._scope(scope))
-        if op is not None:
-            return tuple(self._op(op))
-        return tuple(self._other(place.id))
+        if isinstance(step, Op):
+            return tuple(self._op(step))
+        return tuple(scope if step is not None else self._other(place.id))
 
     def _differing(self, place: TreeNode) -> Iterator[FactRow]:
         """The differences between the siblings of a fold, as a summary and for each sibling."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import itemgetter
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.table.rows import TableRow, row_of_ops
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import step_of
 from torchrecorder.style import labels
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.merge_captions import times
@@ -212,10 +213,8 @@ class _Folded:
 
     def _blocks(self, item: str) -> Iterator[str]:
         """The blocks directly around *item*."""
-        around = self.tree.rows.items.parent[item]
-        while around is not None and is_block(around):
-            yield around
-            around = self.tree.rows.items.parent[around]
+        items = self.tree.rows.items
+        return takewhile(is_block, items.view.nesting.around(items.parent[item]))
 
     def _notes(self, node: FoldNode) -> Iterator[str]:
         """Notes on repeats that differ: the number that have *node*, and the differences."""
@@ -227,8 +226,8 @@ class _Folded:
             yield from self.differences.brief(tuple(node.instances))
 
     def _name(self, item: str) -> str:
-        scope, op = self.recording.scopes.get(ScopeId(item)), self.recording.ops.get(OpId(item))
-        return scope.name if scope is not None else op.name if op is not None else item
+        step = step_of(self.recording, item)
+        return step.name if step is not None else item
 
 
 def _together(of_all: Sequence[Sequence[str]], *, some: bool) -> Iterator[str]:

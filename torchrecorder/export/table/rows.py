@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Union
 
 from torchrecorder.annotations.parameter_owners import ParameterOwners, cleared_gradients
 from torchrecorder.checks import plural
 from torchrecorder.events import (
     MODES, OF_WEIGHTS, STORED, ModuleId, OpKind, Role, ScopeId, ScopeKind, ValueId,
 )
-from torchrecorder.graph.mappings import grouped
+from torchrecorder.graph.mappings import grouped, reached
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import scopes_inside
@@ -27,8 +26,6 @@ DEFAULT_MAX_ROWS = 400
 
 _ROOM = 30
 """How many characters the names of ops have that are listed in one row."""
-
-RowSource = Union[Scope, Op, Module]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +122,11 @@ class _TableRows:
                 loose = [item for item in items if isinstance(item, Op)]
                 yield row_of_ops(self.recording, loose, depth)
 
-    def _inside(self, scope: Scope | None, depth: int) -> list[tuple[int, list[RowSource]]]:
+    def _inside(
+        self, scope: Scope | None, depth: int
+    ) -> list[tuple[int, list[Scope | Op | Module]]]:
         """Scopes and ops directly in *scope*, the last first."""
-        found: list[list[RowSource]] = []
+        found: list[list[Scope | Op | Module]] = []
         for item in self.recording.children[scope.id if scope else None]:
             if item.recompute or (isinstance(item, Op) and scope and not self.ops):
                 continue
@@ -161,15 +160,15 @@ class _TableRows:
         before."""
         if scope.module is not None:
             return scope.call > 0
-        found, waiting = [], [scope]
-        while waiting:
-            item = waiting.pop()
-            if item.module is None:
-                below = self.recording.children[item.id]
-                waiting.extend(child for child in below if isinstance(child, Scope))
-            elif self.owned.by_module(item.module):
-                found.append(item.call > 0)
-        return bool(found) and all(found)
+        scopes, children = self.recording.scopes, self.recording.children
+        inside = reached([scope.id], lambda outer: [] if scopes[outer].module is not None else [
+            child.id for child in children[outer] if isinstance(child, Scope)
+        ])
+        again = [
+            call.call > 0 for call in map(scopes.__getitem__, inside)
+            if call.module is not None and self.owned.by_module(call.module)
+        ]
+        return bool(again) and all(again)
 
     def _title(self, scope: Scope) -> str:
         """The path below the module around it, and the class."""
