@@ -24,7 +24,10 @@ def compose(
 ) -> PlacedScope:
     """Put the open children *inner*, by their number, into the template of their scope."""
     across = CrossCoordinates(template, inner, space)
-    moves = tuple(_moves(trunk, number, across) for number, trunk in enumerate(template.trunks))
+    moves = tuple(
+        tuple(tuple(_branch_moves(trunk, net, branch, across)) for branch in trunk.branches)
+        for net, trunk in enumerate(template.trunks)
+    )
     gaps = [tracks(run) for run in _runs(template, moves)]
     along = _FlowCoordinates(across, gaps, space)
     frames = tuple(
@@ -55,16 +58,10 @@ class CrossSegment(NamedTuple):
     end: float
 
 
-def _moves(
-    trunk: Trunk, net: int, across: CrossCoordinates
-) -> tuple[tuple[CrossSegment, ...], ...]:
-    """For each branch, its segments across the flow."""
-    return tuple(tuple(_branch_moves(trunk, net, branch, across)) for branch in trunk.branches)
-
-
 def _branch_moves(
     trunk: Trunk, net: int, branch: Branch, across: CrossCoordinates
 ) -> Iterator[CrossSegment]:
+    """The segments of a branch across the flow."""
     at = across.leaving[trunk.source]
     for number in branch.stems:
         beside = across.stems[net][number]

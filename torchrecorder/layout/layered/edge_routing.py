@@ -43,28 +43,24 @@ def corners(points: Iterable[PlanePoint]) -> tuple[PlanePoint, ...]:
     """*points* reduced to the corners and the ends of an edge."""
     found: list[PlanePoint] = []
     for point in points:
-        x, y = point
-        if found:
-            before_x, before_y = found[-1]
-            upright, level = abs(x - before_x) < TOLERANCE, abs(y - before_y) < TOLERANCE
-            if upright and level:
-                continue
-            if len(found) > 1:
-                first_x, first_y = found[-2]
-                if (
-                    upright
-                    and abs(x - first_x) < TOLERANCE
-                    and (before_y > first_y) == (y > before_y)
-                ):
-                    found.pop()
-                elif (
-                    level
-                    and abs(y - first_y) < TOLERANCE
-                    and (before_x > first_x) == (x > before_x)
-                ):
-                    found.pop()
+        if found and _is_level(found[-1], point, 0) and _is_level(found[-1], point, 1):
+            continue
+        if len(found) > 1:
+            one, other = found[-2:]
+            if _goes_on(one, other, point, 0) or _goes_on(one, other, point, 1):
+                found.pop()
         found.append(point)
     return tuple(found)
+
+
+def _goes_on(one: PlanePoint, other: PlanePoint, point: PlanePoint, axis: int) -> bool:
+    """Whether three points are on a line across an *axis*, the second one between the others."""
+    straight = _is_level(other, point, axis) and _is_level(one, point, axis)
+    return straight and (other[1 - axis] > one[1 - axis]) == (point[1 - axis] > other[1 - axis])
+
+
+def _is_level(one: PlanePoint, other: PlanePoint, axis: int) -> bool:
+    return abs(one[axis] - other[axis]) < TOLERANCE
 
 
 class Trunks:
@@ -82,7 +78,7 @@ class Trunks:
             if reached <= 0:
                 break
             start, at = number, toward(one, other, reached - CORNER_RADIUS)
-            if reached < _length(one, other) - 0.01:
+            if reached < math.dist(one, other) - 0.01:
                 break
         for one, other in zip(points[start:], points[start + 1 :]):
             self._draw(carried, one, other)
@@ -130,11 +126,9 @@ def rounded(points: Sequence[PlanePoint]) -> list[PlanePoint]:
             ax * radius / came, ay * radius / came, bx * radius / goes, by * radius / goes
         )
         one, other = (x + ax, y + ay), (x + bx, y + by)
-        bend = (x + ax * CONTROL_SHARE, y + ay * CONTROL_SHARE), (
-            x + bx * CONTROL_SHARE,
-            y + by * CONTROL_SHARE,
-        )
-        spline += (here, one, one, *bend, other)
+        leaves = x + ax * CONTROL_SHARE, y + ay * CONTROL_SHARE
+        enters = x + bx * CONTROL_SHARE, y + by * CONTROL_SHARE
+        spline += (here, one, one, leaves, enters, other)
         here = other
     spline += (here, points[-1], points[-1])
     return spline
@@ -144,11 +138,7 @@ def _step(one: PlanePoint, other: PlanePoint) -> PlanePoint:
     return other[0] - one[0], other[1] - one[1]
 
 
-def _length(one: PlanePoint, other: PlanePoint) -> float:
-    return math.dist(one, other)
-
-
 def toward(one: PlanePoint, other: PlanePoint, far: float) -> PlanePoint:
     """The point at distance *far* from *one*, toward *other*."""
-    share = max(0.0, min(1.0, far / (_length(one, other) or 1.0)))
+    share = max(0.0, min(1.0, far / (math.dist(one, other) or 1.0)))
     return one[0] + (other[0] - one[0]) * share, one[1] + (other[1] - one[1]) * share

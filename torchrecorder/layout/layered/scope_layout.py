@@ -247,10 +247,6 @@ class _NetRoute:
         return Trunk(self.net.source, tuple(stems), branches, self.net.side)
 
 
-OwnDummies = Mapping[int, Sequence[int]]
-"""For each layer, the dummy nodes of the edges from one box."""
-
-
 class Spans:
     """Finds how many layers each box of a grid may fill when it is open.
 
@@ -271,8 +267,9 @@ class Spans:
         for gap, node in grid.detours:
             self.detours.setdefault(gap, []).append(node)
 
-    def last(self, box: int, row: int, reach: int, own: OwnDummies) -> int:
-        """The last layer, up to *reach*, that a box in layer *row* can fill."""
+    def last(self, box: int, row: int, reach: int, own: Mapping[int, Sequence[int]]) -> int:
+        """The last layer, up to *reach*, that a box in layer *row* can fill; *own*: for each layer,
+        the dummy nodes of its edges."""
         mine = {box, *(node for nodes in own.values() for node in nodes)}
         while row < reach and row + 1 in own and self._is_free(box, row + 1, own[row + 1], mine):
             row += 1
