@@ -12,10 +12,11 @@ from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.results import KINDS, Ranked
 from torchrecorder.checks import words
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.export.table.text import TENSORS, numbers_in
 from torchrecorder.graph.codec import json_number
+from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.relations import step_of
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
@@ -127,11 +128,10 @@ def _listed(recording: Recording, ranked: Sequence[Ranked], annotation: Annotati
 
 def _what(recording: Recording, ids: tuple[str, ...]) -> str:
     """The class of a module and its number of calls; the line that called an op."""
-    scope = recording.scopes.get(ScopeId(ids[0]))
-    if scope is not None:
-        return f"{scope.cls}, {len(ids)} calls" if len(ids) > 1 else scope.cls
-    op = recording.ops.get(OpId(ids[0]))
-    return op.source.place if op is not None and op.source else ""
+    step = step_of(recording, ids[0])
+    if isinstance(step, Scope):
+        return f"{step.cls}, {len(ids)} calls" if len(ids) > 1 else step.cls
+    return step.source.place if step is not None and step.source else ""
 
 
 def _as_json(ranked: Sequence[Ranked], by: str) -> str:

@@ -115,6 +115,4 @@ def _read(listed: Path) -> Dependencies | None:
         return None
 
 
-@functools.lru_cache(maxsize=4)
-def _load(path: Path) -> Recording:
-    return load(path)
+_load = functools.lru_cache(maxsize=4)(load)

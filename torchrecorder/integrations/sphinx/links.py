@@ -19,8 +19,9 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import NoUri
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.relations import step_of
 from torchrecorder.integrations.sphinx.node import Recorded, cache_of
 from torchrecorder.style.figure import Figure, Group, Shape
 from torchrecorder.views.view import View
@@ -85,10 +86,11 @@ def _named(part: PartT, recording: RecordedRun) -> PartT:
 
 def _name(node: str, recording: RecordedRun) -> str:
     """The full name of the class or function behind a recorded node."""
-    scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
-    if scope is not None and scope.module is not None:
-        return recording.modules[scope.module].qualname
-    return op.qualname if op is not None else ""
+    step = step_of(recording, node)
+    if isinstance(step, Op):
+        return step.qualname
+    module = recording.module_of(step) if step is not None else None
+    return module.qualname if module is not None else ""
 
 
 def _names(recording: RecordedRun) -> Iterator[str]:

@@ -119,9 +119,7 @@ def _is_installed(file: Path) -> bool:
     return any(root in file.resolve().parents for root in (*roots, _OWN))
 
 
-@functools.cache
-def _distributions() -> Mapping[str, list[str]]:
-    return importlib.metadata.packages_distributions()
+_distributions = functools.cache(importlib.metadata.packages_distributions)
 
 
 def _version(name: str) -> str:
