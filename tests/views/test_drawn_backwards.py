@@ -9,7 +9,7 @@ import torch
 
 import torchrecorder
 from tests.views.test_training_steps import names
-from torchrecorder.events import ValueId
+from torchrecorder.events import GradId, ValueId
 from torchrecorder.style.draw import draw
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
@@ -92,3 +92,32 @@ def test_a_part_without_gradients() -> None:
     assert make_view(recording, ViewOptions(view="backward", focus="1")).boxes
     with pytest.raises(torchrecorder.InvalidArgument, match="the chosen part of the run has none"):
         make_view(recording, ViewOptions(view="backward", focus="0"))
+
+
+class Scales(torch.nn.Module):
+    """Writes to its input, of which the caller has a view."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(3)
+
+
+class Views(torch.nn.Module):
+    """Reads a view of what its module writes, which gives it a node of that write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = Scales()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        row = y[0]
+        return self.scales(y).sum() + row.sum()
+
+
+def test_a_part_has_nodes_that_appeared_outside_of_it() -> None:
+    """They belong to an op in it."""
+    x = torch.ones(2, 3, requires_grad=True)
+    recording = torchrecorder.record(Views(), x, backward=True)
+    view = make_view(recording, ViewOptions(view="backward", focus="scales", depth="ops"))
+    made = [recording.grad_nodes[GradId(box)].name for box in view.boxes if box[0] == "g"]
+    assert sorted(made) == ["AsStridedBackward0", "MulBackward0"]

@@ -339,7 +339,8 @@ class _Selection:
         }
         return {
             grad.id: grad.replace(
-                next=tuple(edge if edge and edge.grad in kept else None for edge in grad.next)
+                scope=grad.scope if grad.scope in self.scopes else None,
+                next=tuple(edge if edge and edge.grad in kept else None for edge in grad.next),
             )
             for grad in kept.values()
         }
