@@ -165,6 +165,9 @@ CALLS = {
     "limit must be a whole number of at least 1": lambda: torchrecorder.load("x.json", limit=-5),
     "times must be a factor above 1": lambda: torchrecorder.compare(RUN, RUN, times="2"),
     "no annotation is called 3": lambda: RUN.top(3),
+    "members must be a collection of ids, such as .'s0'., not 's0'": (
+        lambda: RUN.annotations["parameters"].of("s0")
+    ),
     "no annotation is called .3.": lambda: RUN.annotations[[3]],
     "no annotation is called 'stats': record.*stats=True.* measures activation_mean": (
         lambda: RUN.top("stats")

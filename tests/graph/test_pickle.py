@@ -33,6 +33,13 @@ def _by_pickle(recording):
     return pickle.loads(pickle.dumps(recording))
 
 
+def test_equal_recordings_have_one_hash():
+    """So they can be keys, and arguments of functions with a cache."""
+    first, second = stepped(), _by_pickle(stepped())
+    assert first is not second and {first, second} == {first}
+    assert {first: "a run"}[second] == "a run"
+
+
 WAYS = pytest.mark.parametrize("copied", [_by_pickle, copy.deepcopy, copy.copy, _by_torch])
 
 

@@ -42,6 +42,11 @@ NUMBERS = Check(
 )
 """Checks only the first number, because there may be a hundred thousand."""
 
+MEMBERS = Check(
+    "a collection of ids, such as ['s0']",
+    lambda value: isinstance(value, Iterable) and not isinstance(value, str),
+)
+
 
 class Ratio(float):
     """A number that is a ratio, such as operations per byte; it is infinite if *below* is 0.
@@ -152,6 +157,7 @@ class Numbers:
         Duplicates, such as tied parameters, count once. If numbers cannot be combined, a scope has
         its own number, else that of its first output with a number.
         """
+        check_one("members", members, MEMBERS)
         return self.of_each([self.owned.within(members)])[0]
 
     def of_each(self, places: Sequence[Whole]) -> list[float | None]:

@@ -46,6 +46,10 @@ class RecordedTables(RecordedRun):
     values: IdTable[ValueId, Value]
     grad_nodes: IdTable[GradId, GradNode]
     function_calls: IdTable[FunctionId, FunctionCall]
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.ops), len(self.values)))
+
     if TYPE_CHECKING:
         consumers: IdTable[ValueId, tuple[OpId, ...]]
         owned: IdTable[OpId, tuple[GradNode, ...]]
