@@ -10,8 +10,7 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.layout.layered import Item, Link, Picture, place, plan
-from torchrecorder.layout.layered.constants import PAD
-from torchrecorder.layout.layered.place import TITLE_SHIFT
+from torchrecorder.layout.layered.constants import PAD, TITLE_SHIFT
 
 INSIDE = 80.0
 """The width of the boxes in the module."""

@@ -239,7 +239,7 @@ def test_the_plan_places_all() -> None:
     items = data["items"]
     sizes = [(29.0, 21.0)] * len(items["id"])
     given = [
-        Item(str(n), parent, *sizes[n], header=tuple(size) if size else None)
+        Item(str(n), parent, *sizes[n], header=size and tuple(size[:2]))
         for n, (parent, size) in enumerate(zip(items["parent"], items["header_size"]))
     ]
     tensors = data["tensors"]

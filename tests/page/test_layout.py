@@ -32,11 +32,14 @@ def random_tree(seed: int) -> tuple[list[Item], list[Link]]:
             parent,
             round(chance.uniform(20, 120), 1),
             round(chance.uniform(15, 60), 1),
-            (round(chance.uniform(20, 90), 1), 12.0) if number in inner else None,
+            (round(chance.uniform(20, 90), 1), 24.0) if number in inner else None,
             chance.random() < 0.1,
         )
         for number, parent in enumerate(parents)
     ]
+    for number in inner - {-1}:
+        if number % 2:
+            items[number] = items[number]._replace(in_one=(60.0 + 5 * number, 12.0))
     leaves = [number for number in range(len(items)) if number not in inner]
     pairs = [(chance.choice(leaves), chance.choice(leaves)) for _ in range(50)]
     links = [
@@ -113,7 +116,9 @@ def as_data(planned: Plan) -> dict[str, Any]:
         "items": {
             "parent": [item.parent for item in planned.items],
             "template": planned.template[1:],
-            "header_size": [item.header for item in planned.items],
+            "header_size": [
+                item.header and (*item.header, *(item.in_one or ())) for item in planned.items
+            ],
         },
         "templates": [each.to_json() for each in planned.templates],
         "root": planned.template[0],

@@ -159,3 +159,23 @@ def test_the_next_sibling_of_a_loop_is_open_like_this_one(visit: Visiting) -> No
         seen.page.evaluate("page.actions.nextSibling(1)")
         assert seen.page.evaluate(opened) == before
         assert seen.page.evaluate("page.model.cls(page.state.get().selected)") == "ReLU"
+
+
+def test_a_frame_has_its_title_in_one_line_where_there_is_room(visit: Visiting) -> None:
+    """From left to right; from top to bottom it is in two, beside the line into the frame."""
+    class Named(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layers = torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4)
+            self.a_layer_with_a_name = torch.nn.Sequential(*layers)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.a_layer_with_a_name(x)  # type: ignore[no-any-return]
+
+    seen = visit(torchrecorder.record(Named(), torch.ones(2, 4)), depth=2)
+    frame = seen.page.evaluate("page.model.find('a_layer_with_a_name')")
+    in_two = ["a_layer_with_a_name:", "Sequential"]
+    for direction, title in (("TB", in_two), ("LR", [" ".join(in_two)]), ("TB", in_two)):
+        seen.page.evaluate("direction => page.state.set({ direction })", direction)
+        seen.settle()
+        assert seen.box(frame).locator("text").all_text_contents() == title

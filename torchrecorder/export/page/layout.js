@@ -14,7 +14,8 @@ function withLines(object, compute) {
 const createLayout = (data, children = childrenOf(data.items.parent)) => {
   const { PAD, HEADER_GAP, BORDER_MARGIN, LAYER_GAP, CORNER_RADIUS } = data.layout;
   const { TRACK_MARGIN, TRACK_PITCH, MAX_TRACKS_HEIGHT, ARROW_MARGIN } = data.layout;
-  const { STRAIGHT_TOLERANCE } = data.layout;
+  const { STRAIGHT_TOLERANCE, TITLE_SHIFT } = data.layout;
+  const NO_HEADER = { before: 0, beside: 0, least: 0, length: 0, clear: 0 };
   const LOOP_WIDTH = 12, assignCoordinates = createCoordinateAssignment(data.layout);
 
   // The track of each net that moves sideways in a gap, and the number of tracks. A run, the extent
@@ -221,9 +222,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
   let lastId = 0;
 
   // The space for the header of an open scope.
-  function headerSpace(item, { direction, header }) {
-    if (item < 0) return { before: 0, beside: 0, least: 0, length: 0, clear: 0 };
-    const [width, height] = header?.(item) ?? data.items.header_size[item];
+  function headerSpace([width, height], { direction }) {
     return isHorizontal(direction)
       ? { before: 0, beside: height + HEADER_GAP - PAD / 2, least: 0,
           length: width + 2 * PAD, clear: 0 }
@@ -231,14 +230,26 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
           length: 0, clear: width + 2 * PAD };
   }
 
-  // `compose`, whose results are kept.
+  // A composed scope, whose title is in one line if that hardly moves anything. `size` is that of
+  // its header, and then that of a header with the title in one line, if it is in two.
+  function withHeader(scope, inner, size, options) {
+    if (!size.length) return compose(scope, inner, NO_HEADER);
+    const found = compose(scope, inner, headerSpace(size, options));
+    if (size.length < 3) return found;
+    const space = headerSpace(size.slice(2), options);
+    const free = Math.min(found.height - space.length, found.width - space.least,
+      ...found.entries.map(entry => entry - space.clear));
+    return free < -TITLE_SHIFT ? found : { ...compose(scope, inner, space), inOne: true };
+  }
+
+  // `withHeader`, whose results are kept.
   function composed(item, variant, inner, options) {
-    const space = headerSpace(item, options);
+    const size = item < 0 ? [] : options.header?.(item) ?? data.items.header_size[item];
     const open = [...inner].sort((a, b) => a[0] - b[0])
       .map(([child, each]) => `${child}:${each.id}`);
-    const key = `${variant.key}|${Object.values(space).join()}|${open.join()}`;
+    const key = `${variant.key}|${options.direction}|${size.join()}|${open.join()}`;
     if (!shared.has(key)) {
-      const result = compose(variant.template, inner, space);
+      const result = withHeader(variant.template, inner, size, options);
       result.id = lastId++;
       shared.set(key, result);
     }
@@ -286,7 +297,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
       return horizontal ? [position, across, height, width] : [across, position, width, height];
     };
     const parts = [], waiting = [[root, edge, edge]];
-    if (root >= 0) parts.push(rootPart(root, turn(edge, edge, outer.width, outer.height)));
+    if (root >= 0) parts.push(rootPart(root, turn(edge, edge, outer.width, outer.height), outer));
     while (waiting.length) {
       const [scope, across, along] = waiting.pop(), here = results.get(scope);
       const { shown } = scopes.get(scope), opened = [];
@@ -295,6 +306,7 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
         const [x, y, w, h] = turn(across + position, along + begin, width, height);
         const isOpen = here.inner.has(number), box = { item, x, y, w, h, open: isOpen };
         if (isOpen) opened.push([item, across + position, along + begin]);
+        if (here.inner.get(number)?.inOne) box.inOne = true;
         return hidden?.has(item) ? { ...box, hidden: true } : box;
       });
       parts.push(partOf(scope, here, scopes.get(scope), boxes, { across, along, turn }, hidden));
@@ -308,8 +320,8 @@ const createLayout = (data, children = childrenOf(data.items.parent)) => {
   }
 
   // A part with nothing but the frame of the root.
-  const rootPart = (item, [x, y, w, h]) =>
-    ({ area: { x, y, w, h }, boxes: [{ item, x, y, w, h, open: true }], lines: [] });
+  const rootPart = (item, [x, y, w, h], { inOne }) =>
+    ({ area: { x, y, w, h }, boxes: [{ item, x, y, w, h, open: true, inOne }], lines: [] });
 
   // One open scope as part of a picture; its lines are computed on demand.
   function partOf(scope, here, variant, boxes, move, hidden) {

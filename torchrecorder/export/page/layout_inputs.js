@@ -42,12 +42,14 @@ const layoutInputs = (() => {
     return texts;
   }
 
-  // Width and height of the texts in the corner of an open box.
+  // Width and height of the texts in the corner of an open box; then those with the title in one
+  // line, if it is in two.
   function header(model, now, item) {
-    const [width, height] = model.data.items.header_size[item];
+    const sizes = model.data.items.header_size[item];
     const size = shapes.fontSize(2, model.data.fontsize), more = extraLabel(model, now, item, true);
-    return [Math.max(width, ...more.map(({ text }) => shapes.textWidth(text, size))),
-      height + more.length * size * shapes.LINE_HEIGHT];
+    const least = Math.max(0, ...more.map(({ text }) => shapes.textWidth(text, size)));
+    return sizes.map((each, index) => (index % 2
+      ? each + more.length * size * shapes.LINE_HEIGHT : Math.max(each, least)));
   }
 
   // The most letters of a number, which has texts of its own if it says more than an amount.

@@ -41,9 +41,16 @@ const createModel = data => {
     return result.reverse();
   }
 
-  // The texts on a closed box, or in the corner of an open one: {text, part} each.
-  const label = (item, open) => data.labels[items[open ? "header" : "label"][item]]
-    .map(([index, part]) => ({ text: text(index), part }));
+  // The texts on a closed box, or in the corner of an open one: {text, part} each. A title in two
+  // lines can be put in one.
+  function label(item, open, inOne = false) {
+    const lines = data.labels[items[open ? "header" : "label"][item]]
+      .map(([index, part]) => ({ text: text(index), part }));
+    const broken = inOne ? lines.findIndex(line => line.part === 0 && line.text.endsWith(":")) : -1;
+    if (broken < 0) return lines;
+    const [{ text: name, part }, { text: cls }] = lines.slice(broken);
+    return [...lines.slice(0, broken), { text: `${name} ${cls}`, part }, ...lines.slice(broken + 2)];
+  }
   // The title of an item; a header may be broken in two lines, which are one title.
   const title = item => label(item, canOpen(item)).filter(line => line.part === 0)
     .map(line => line.text).join(" ") || label(item, false).map(line => line.text)[0] || "box";

@@ -76,8 +76,8 @@ const paint = (() => {
   }
 
   // The texts on a box: its label, and below it what depends on the state.
-  const allTexts = (model, palette, { item, open }) =>
-    [...model.label(item, open), ...palette.extraLabel?.(item, open) ?? []];
+  const allTexts = (model, palette, { item, open, inOne }) =>
+    [...model.label(item, open, inOne), ...palette.extraLabel?.(item, open) ?? []];
 
   // The baseline and the width of the text in an open fold at which a sibling is chosen; null if
   // there is none.

@@ -67,7 +67,8 @@ const createScene = (host, model) => {
   }
 
   function fill(shown, box, withText) {
-    const { open, hidden, w, h, cut } = box, next = { palette, open, hidden, w, h, cut };
+    const { open, hidden, w, h, cut, inOne } = box;
+    const next = { palette, open, hidden, w, h, cut, inOne };
     const isSame = Object.keys(next).every(key => shown[key] === next[key]);
     if (isSame && (shown.withText || !withText)) return;
     Object.assign(shown, next, { withText });

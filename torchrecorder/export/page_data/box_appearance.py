@@ -36,8 +36,11 @@ from torchrecorder.views.view import Arrow, Box, View
 Looks = tuple[Look, Look]
 """The look in the light theme and in the dark theme."""
 
-Corner = tuple[tuple[Text, ...], tuple[float, float], Looks]
-"""The lines in the corner of an open place, their size, and its looks."""
+Sizes = tuple[tuple[float, float], ...]
+"""Width and height of a header; then those with its title in one line, if it is in two."""
+
+Corner = tuple[tuple[Text, ...], Sizes, Looks]
+"""The lines in the corner of an open place, their sizes, and its looks."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Appearance:
     count: int  # more than 1 for a fold
     # the lines in its corner when it is open; empty if it cannot be opened
     header: tuple[Text, ...] = ()
-    header_size: tuple[float, float] = (0.0, 0.0)  # width and height of the header
+    header_sizes: Sizes = ()
     open_looks: Looks | None = None  # the looks when it is open
 
 
@@ -77,7 +80,7 @@ class TreeAppearance:
         self.is_shared = not isinstance(self.equal, range)
         self.captions = Captions(tree.view, self.style)
         self._sizes: dict[object, tuple[float, float]] = {}
-        self._corners: dict[tuple[Text, ...], tuple[tuple[Text, ...], tuple[float, float]]] = {}
+        self._corners: dict[tuple[Text, ...], tuple[tuple[Text, ...], Sizes]] = {}
 
     @cached_property
     def opened(self) -> tuple[Figure, Figure]:
@@ -236,7 +239,9 @@ class TreeAppearance:
     def _corner(self, label: tuple[Text, ...], looks: Looks) -> Corner:
         if label not in self._corners:
             header = tuple(in_two(label, self.opened[0]))
-            self._corners[label] = header, header_size(header, self.opened[0])
+            both = (header, label) if header != label else (header,)
+            sizes = tuple([header_size(each, self.opened[0]) for each in both])
+            self._corners[label] = header, sizes
         return *self._corners[label], looks
 
     def _output_lines(self) -> Mapping[int, str]:

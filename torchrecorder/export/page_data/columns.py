@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache, partial
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -85,7 +86,7 @@ class Columns:
         return {
             "label": self.labels(appearance.label),
             "header": self.labels(appearance.header) if appearance.header else -1,
-            "header_size": list(appearance.header_size) if appearance.header else None,
+            "header_size": [*chain.from_iterable(appearance.header_sizes)] or None,
             "look": self.look(appearance.looks),
             "open_look": self.look(appearance.open_looks) if appearance.open_looks else -1,
             "count": appearance.count,

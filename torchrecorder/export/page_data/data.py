@@ -99,8 +99,9 @@ def _layout_items(tree: Tree, appearances: Sequence[Appearance]) -> list[Item]:
     inputs = {box.id for box in tree.view.boxes.values() if box.kind is BoxKind.INPUT}
     items = []
     for number, (place, one) in enumerate(zip(tree.places, appearances)):
-        header = one.header_size if one.header else None
-        items.append(Item(str(number), place.parent, *one.size, header, place.id in inputs))
+        header, in_one, *_ = (*one.header_sizes, None, None)
+        first = place.id in inputs
+        items.append(Item(str(number), place.parent, *one.size, header, first, in_one=in_one))
     return items
 
 

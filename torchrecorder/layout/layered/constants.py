@@ -12,6 +12,9 @@ PAD = 9.0
 HEADER_GAP = 4.0
 """Distance between the header of an open scope and its contents."""
 
+TITLE_SHIFT = 24.0
+"""How far the contents of a scope may move for a title in one line instead of two."""
+
 SEPARATION = {(True, True): 16.0, (True, False): 12.0, (False, True): 12.0, (False, False): 9.0}
 """Minimum distance between two neighbors in a layer, by whether each of them is a box (else an
 edge)."""

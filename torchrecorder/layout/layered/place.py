@@ -8,7 +8,7 @@ from math import ceil, inf
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.compound import compose
-from torchrecorder.layout.layered.constants import HEADER_GAP, PAD
+from torchrecorder.layout.layered.constants import HEADER_GAP, PAD, TITLE_SHIFT
 from torchrecorder.layout.layered.cuts import crossings
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
 from torchrecorder.layout.layered.plan import Plan
@@ -37,10 +37,6 @@ STACK_HEIGHT = 0.75
 
 MIN_GAIN = 1.04
 """The minimum gain in scale that justifies more columns."""
-
-TITLE_SHIFT = 24.0
-"""How far the contents of a scope may move, in points, for a title in one line instead of two."""
-
 
 Size = tuple[float, float] | None
 """Width and height of a header, if there is one."""
