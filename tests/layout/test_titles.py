@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests.layout.test_columns import in_columns
+from tests.layout.test_nested import crosses
 from torchrecorder.layout.layered import Item, Link, Picture, place, plan
 from torchrecorder.layout.layered.constants import PAD, TITLE_SHIFT
 
@@ -67,3 +69,18 @@ def test_every_format_writes_the_title_as_it_is_placed(
         path = tmp_path / f"net{suffix}"
         recording.render(path, depth=2, direction=direction, **options)  # type: ignore[arg-type]
         assert (title in path.read_text()) == whole
+
+
+@pytest.mark.parametrize("limit", [200.0, 300.0])
+def test_a_line_that_only_a_later_row_reads_does_not_enter_beside_the_title(limit: float) -> None:
+    """From left to right, in rows: it enters below the title, as the others do."""
+    header = 90.0, 12.0
+    items = [Item("x", -1, 40, 20, first=True), Item("y", -1, 40, 20, first=True)]
+    items += [Item("module", -1, 60, 30, header), *(Item(str(n), 2, 60, 20) for n in range(7))]
+    links = [Link(0, 3, "x"), Link(1, 6, "y")]
+    pairs = [(3, 4), (3, 5), (4, 6), (5, 7), (7, 8), (5, 9)]
+    picture = in_columns(plan(items, links + [Link(*pair, "v") for pair in pairs], "LR"), limit)
+    module = next(box for box in picture.boxes if box.item == 2)
+    title = module._replace(width=PAD + header[0], height=header[1])
+    inside = [way.points for way in picture.sections if way.scope == 2]
+    assert inside and not any(crosses(points, title) for points in inside)

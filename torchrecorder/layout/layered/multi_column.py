@@ -203,7 +203,8 @@ class _MultiColumn:
 
     def _put_beside(self, reach: Sequence[tuple[float, float]]) -> None:
         # The other columns may have needed more space on the left than the first one does.
-        self.across = [min(self.space.offset(reach[0][0], self.scope.entries), 0.0)]
+        begin = min([reach[0][0], *self.scope.entries])
+        self.across = [min(self.space.offset(begin, self.scope.entries), 0.0)]
         self.channel = [self._free_channel(0, reach[0][1] + self.across[0])]
         for column in range(1, len(self.cuts) + 1):
             low, high = reach[column]
