@@ -105,6 +105,12 @@ def by_hand(net: Net, optimizer: torch.optim.Optimizer) -> None:
         net.body.weight.sub_(net.body.weight.grad, alpha=0.1)
 
 
+def again_without_gradient(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    usual(net, optimizer)
+    optimizer.zero_grad(set_to_none=False)
+    optimizer.step()
+
+
 def closure(net: Net, optimizer: torch.optim.Optimizer) -> None:
     def again() -> torch.Tensor:
         optimizer.zero_grad()
@@ -120,6 +126,7 @@ def closure(net: Net, optimizer: torch.optim.Optimizer) -> None:
         (usual, ("head",), "left out"),
         (closure, ("body", "head"), None),
         (closure, ("head",), "left out"),
+        (again_without_gradient, ("body", "head"), None),
         (by_hand, ("head",), None),
         (clamped, ("body", "head"), None),
         (row_zeroed, ("body", "head"), None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -85,7 +86,7 @@ class _UpdateSearch:
         if updates:
             step = self._step(updates[-1])
             assert step is not None
-            return self._zeroed(step) or self._overwritten(updates[-1], writes)
+            return self._zeroed(step, updates) or self._overwritten(updates[-1], writes)
         if writes:
             return None  # the program updates it without an optimizer
         gradient = why_no_gradient(self.recording, self.name)
@@ -121,10 +122,12 @@ class _UpdateSearch:
         ops = [self.recording.ops[op] for op in reached]
         return [op.index for op in ops if self._step(op) is None]
 
-    def _zeroed(self, step: Scope) -> MissingUpdate | None:
-        """The reason if its gradient was set to zeros just before this step."""
+    def _zeroed(self, step: Scope, updates: Sequence[Op]) -> MissingUpdate | None:
+        """The reason if its gradient was set to zeros just before this step, and no earlier one of
+        the *updates* was made with it."""
         arrived = max((index for index in self._arrivals if index < step.index), default=step.index)
-        between = range(arrived, step.index)
+        used = (op.index for op in updates if op.index > arrived)
+        between = range(arrived, min(step.index, *used))
         zeroing = _zeroing(self.recording)
         ops = [op for name in self.value.names for op in zeroing.get(f"{name}{GRAD_SUFFIX}", ())]
         ops = [op for op in ops if op.index in between]
