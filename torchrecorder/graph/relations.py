@@ -86,7 +86,7 @@ def ops_inside(recording: Relations, scopes: Iterable[ScopeId]) -> Iterator[OpId
 
 def step_of(recording: Tables, item: str) -> Scope | Op | None:
     """The scope or op with this id."""
-    return recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item))
+    return recording.ops.get(OpId(item)) or recording.scopes.get(ScopeId(item))
 
 
 def maker_of(recording: Tables, value: ValueId) -> Op | None:

@@ -286,14 +286,14 @@ class _ViewDrawing:
 
     def _line_look(self, bundle: Bundle, style: Style) -> Look:
         """The look of a line: light for updates, wide if it stands for many arrows."""
-        theme, attributes = style.theme, style.edge_attributes
-        look = theme.line if bundle.first.value else theme.gradient
+        theme, attributes, first = style.theme, style.edge_attributes, bundle.first
+        look = theme.line if first.value else theme.gradient
         if bundle.flow in UPDATES:
             look = theme.update
         elif len(bundle.arrows) > MAX_SINGLE_ARROWS:
             look = replace(look, width=WIDE * look.width)
-        broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
-        look = self.graphs.line(bundle.first, dashed(look) if broken else look, theme)
+        broken = first.some or first.slot == GRADIENT_MESSAGE
+        look = self.graphs.line(first, dashed(look) if broken else look, theme)
         return replace(look, attributes=attributes) if attributes else look
 
 

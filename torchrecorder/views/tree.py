@@ -125,11 +125,11 @@ class Tree:
 
     def _moment(self, item: str) -> tuple[int, float]:
         recording = self.view.recording
-        if is_block(item):
-            return self._moment(item.removeprefix(PREFIX))
         step = step_of(recording, item)
         if step is not None:
             return 1, step.index
+        if is_block(item):
+            return self._moment(item.removeprefix(PREFIX))
         kind = self.view.boxes[item].kind
         made = item in recording.values and kind is not BoxKind.INPUT
         maker = maker_of(recording, ValueId(item)) if made else None

@@ -43,24 +43,19 @@ def corners(points: Iterable[PlanePoint]) -> tuple[PlanePoint, ...]:
     """*points* reduced to the corners and the ends of an edge."""
     found: list[PlanePoint] = []
     for point in points:
-        if found and _is_level(found[-1], point, 0) and _is_level(found[-1], point, 1):
-            continue
-        if len(found) > 1:
-            one, other = found[-2:]
-            if _goes_on(one, other, point, 0) or _goes_on(one, other, point, 1):
-                found.pop()
+        if found:
+            before = found[-1]
+            upright = abs(point[0] - before[0]) < TOLERANCE
+            level = abs(point[1] - before[1]) < TOLERANCE
+            if upright and level:
+                continue
+            if len(found) > 1 and (upright or level):
+                first, along = found[-2], int(upright)
+                straight = abs(point[1 - along] - first[1 - along]) < TOLERANCE
+                if straight and (before[along] > first[along]) == (point[along] > before[along]):
+                    found.pop()
         found.append(point)
     return tuple(found)
-
-
-def _goes_on(one: PlanePoint, other: PlanePoint, point: PlanePoint, axis: int) -> bool:
-    """Whether three points are on a line across an *axis*, the second one between the others."""
-    straight = _is_level(other, point, axis) and _is_level(one, point, axis)
-    return straight and (other[1 - axis] > one[1 - axis]) == (point[1 - axis] > other[1 - axis])
-
-
-def _is_level(one: PlanePoint, other: PlanePoint, axis: int) -> bool:
-    return abs(one[axis] - other[axis]) < TOLERANCE
 
 
 class Trunks:

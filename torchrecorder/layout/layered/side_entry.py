@@ -8,7 +8,7 @@ cannot come down where it is, it turns down close to the circle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import CORNER_RADIUS
@@ -63,14 +63,13 @@ def side_entries(
     """
     if not circles:
         return list(ways)
-    turn = _unchanged if upright else _transposed
-    found = [tuple(turn(point) for point in way) for way in ways]
-    routes = _Routes(found, carried, [_area(box, turn) for box in boxes])
+    found = list(ways) if upright else _transposed(ways)
+    routes = _Routes(found, carried, [_area(box, upright) for box in boxes])
     entering: dict[int, list[int]] = {}
     for number, box in circles.items():
         entering.setdefault(box.item, []).append(number)
     for numbers in entering.values():
-        circle = _area(circles[numbers[0]], turn)
+        circle = _area(circles[numbers[0]], upright)
         entries = {number: way for number in numbers if (way := routes.from_side(number, circle))}
         if not entries and len(numbers) == 2:
             entries = _turned(routes, numbers, circle)
@@ -81,7 +80,7 @@ def side_entries(
             rest = [number for number in numbers if number not in entries]
             if len(rest) == 1:
                 routes.replace(rest[0], _straight(routes.ways[rest[0]], circle))
-    return [tuple(turn(point) for point in way) for way in routes.ways]
+    return routes.ways if upright else _transposed(routes.ways)
 
 
 class _Routes:
@@ -188,15 +187,10 @@ def _cells(segment: Extent) -> range:
     )
 
 
-def _area(box: PlacedBox, turn: Callable[[PlanePoint], PlanePoint]) -> Extent:
-    if turn is _transposed:
-        return Extent(None, box.y, box.y + box.height, box.x, box.x + box.width)
-    return Extent(None, box.x, box.x + box.width, box.y, box.y + box.height)
+def _area(box: PlacedBox, upright: bool) -> Extent:
+    across, along = (box.x, box.x + box.width), (box.y, box.y + box.height)
+    return Extent(None, *across, *along) if upright else Extent(None, *along, *across)
 
 
-def _unchanged(point: PlanePoint) -> PlanePoint:
-    return point
-
-
-def _transposed(point: PlanePoint) -> PlanePoint:
-    return point[1], point[0]
+def _transposed(ways: Iterable[Route]) -> list[Route]:
+    return [tuple((y, x) for x, y in way) for way in ways]
