@@ -1,50 +1,41 @@
-"""Generated models: recording, inertness, replay and drawing hold for models nobody wrote."""
+"""Generated models and training programs: all that is promised holds for what nobody wrote."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, given, seed, settings, strategies as st
 
-from tests.generated.checks import check
-from tests.generated.program import PROGRAMS, Program
-from tests.generated.training import checks
-from tests.generated.training.program import TRAININGS, Training
+from tests.generated import checks
+from tests.generated.program import PROGRAMS
+from tests.generated.shrink import Check
+from tests.generated.training import checks as training
+from tests.generated.training.program import TRAININGS
 
-EXAMPLES, TRAINING_EXAMPLES = 40, 30
-"""For each part; ``python -m tests.generated`` tries thousands."""
+KINDS = {"models": (PROGRAMS, checks.check, 40), "training": (TRAININGS, training.check, 30)}
+"""Programs, what is checked of each, and how many are tried in each part; ``python -m
+tests.generated`` tries thousands."""
+
+PARTS = [*(("models", part) for part in range(4)), *(("training", part) for part in range(2))]
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_generated(part: int) -> None:
-    """Everything that is promised holds for random models, the same each time."""
+@pytest.mark.parametrize(("kind", "part"), PARTS)
+def test_generated(kind: str, part: int) -> None:
+    """The same programs each time."""
+    programs: st.SearchStrategy[Any]
+    check: Check
+    programs, check, examples = KINDS[kind]
 
     @seed(part)
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(PROGRAMS)
-    def holds(program: Program) -> None:
+    @given(programs)
+    def holds(program: Any) -> None:
         check(program)
-
-    holds()
-
-
-@pytest.mark.parametrize("part", range(2))
-def test_generated_training(part: int) -> None:
-    """Also for random training programs, whose gradients and updates are as autograd has them."""
-
-    @seed(part)
-    @settings(
-        max_examples=TRAINING_EXAMPLES,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(TRAININGS)
-    def holds(program: Training) -> None:
-        checks.check(program)
 
     holds()
