@@ -56,8 +56,7 @@ def _check(program: Training) -> None:
     assert json.dumps(encode(_recorded(World(program), program)[1], times=False)) == text
     saved = json.dumps(encode(decode(json.loads(text), Recording), times=False))
     assert json.loads(saved) == json.loads(text)
-    if recording.ops:
-        is_drawn(recording)
+    is_drawn(recording)
     recording.summary()
     if _run(witness, program) is None:
         weights = _Weights(recording, witness)
