@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 from array import array
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +18,7 @@ from tests.figures import network
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.events import Communication, Mesh, Rank, RankGroup
 from torchrecorder.planning import plan as planning, workers
-from torchrecorder.planning.translate import MeshLayout, known_groups, translated
+from torchrecorder.planning.translate import MeshLayout, Translator, known_groups
 from torchrecorder.ranks.digest import Digest, digest
 from torchrecorder.ranks.digest_codec import encode_digest
 from torchrecorder.ranks.sent import CommunicationColumns, Sent
@@ -50,7 +53,7 @@ def test_groups_and_roots_are_those_of_the_other_place() -> None:
     """Rank 3 has the groups of its row and column; roots keep their place along these."""
     row, column = group(0, 1, name="2"), group(0, 2, name="3")
     first = of_rank(0, (row, column), ("broadcast", 0, 1), ("scatter", 1, 0))
-    found = translated(first, 3, SQUARE, {})
+    found = Translator(SQUARE, {}).digest(first, 3)
     assert found is not None and found.rank.rank == 3
     assert [each.ranks for each in found.rank.groups] == [(2, 3), (1, 3)]
     assert [*found.sent.peer] == [3, 1]
@@ -62,7 +65,7 @@ def test_a_mesh_with_other_dimensions_stays() -> None:
     other = Mesh(("dp", "pp"), (2, 2), (0, 1))
     first = of_rank(0, ())
     first = first._replace(rank=first.rank._replace(meshes=(other,)))
-    found = translated(first, 3, SQUARE, {})
+    found = Translator(SQUARE, {}).digest(first, 3)
     assert found is not None and found.rank.meshes == (other,)
 
 
@@ -70,15 +73,15 @@ def test_messages_go_as_far_as_from_the_first() -> None:
     """And a rank at the end has nobody to send to."""
     whole = group(0, 1, 2, 3, 4, 5)
     first = of_rank(0, (whole,), ("send", 0, 1), ("all_reduce", 0, -1))
-    found = translated(first, 4, ROWS, {})
+    found = Translator(ROWS, {}).digest(first, 4)
     assert found is not None and [*found.sent.peer] == [5, -1]
-    assert translated(first, 5, ROWS, {}) is None
+    assert Translator(ROWS, {}).digest(first, 5) is None
 
 
 def test_a_group_without_the_other_rank() -> None:
     """Some ranks of a dimension alone work together."""
-    assert translated(of_rank(0, (group(0, 1),)), 1, ROWS, {}) is not None
-    assert translated(of_rank(0, (group(0, 1),)), 2, ROWS, {}) is None
+    assert Translator(ROWS, {}).digest(of_rank(0, (group(0, 1),)), 1) is not None
+    assert Translator(ROWS, {}).digest(of_rank(0, (group(0, 1),)), 2) is None
 
 
 def test_known_groups_keep_their_names() -> None:
@@ -88,14 +91,14 @@ def test_known_groups_keep_their_names() -> None:
     others = group(2, 3, name="11"), group(2, 3, name="3")
     known = known_groups([of_rank(2, others), of_rank(3, others)])
     assert known == {((2, 3), "mesh"): [others[1], others[0]]}
-    found = translated(of_rank(0, twice), 2, SQUARE, known)
+    found = Translator(SQUARE, known).digest(of_rank(0, twice), 2)
     assert found is not None and [each.name for each in found.rank.groups] == ["11", "3"]
     assert found.sent.names == ("11", "3")
     many = tuple(group(0, 1, name=str(number)) for number in range(0, 40, 3))
     named = known_groups([of_rank(0, many[::-1])])[(0, 1), "mesh"]
     assert [each.name for each in named] == [each.name for each in many]
     third = group(0, 1, name="20")
-    found = translated(of_rank(0, (*twice, third)), 2, SQUARE, known)
+    found = Translator(SQUARE, known).digest(of_rank(0, (*twice, third)), 2)
     assert found is not None and found.rank.groups[2] == group(2, 3, name="20")
 
 
@@ -123,10 +126,13 @@ def test_ranks_that_there_are_not(ranks: Any) -> None:
 
 
 class Recorded:
-    """Digests of ranks that differ along some dimensions, in place of processes."""
+    """Digests of ranks that differ along some dimensions, in place of processes; there, coordinates
+    of one *kind* are equal."""
 
-    def __init__(self, layout: MeshLayout, differ: set[int]) -> None:
-        self.layout, self.differ, self.ran = layout, differ, list[int]()
+    def __init__(
+        self, layout: MeshLayout, differ: set[int], kind: Callable[[int], int] = lambda index: index
+    ) -> None:
+        self.layout, self.differ, self.kind, self.ran = layout, differ, kind, list[int]()
 
     def run(self, ranks: Any) -> dict[int, Digest]:
         """Remember which were run."""
@@ -135,8 +141,30 @@ class Recorded:
 
     def _digest(self, rank: int) -> Digest:
         place = self.layout.place(rank)
-        kind = str([index for dim, index in enumerate(place) if dim in self.differ])
-        return of_rank(rank, ())._replace(exact=kind)
+        kinds = [self.kind(index) for dim, index in enumerate(place) if dim in self.differ]
+        return of_rank(rank, ())._replace(exact=str(kinds))
+
+
+@pytest.mark.parametrize("changes", [(500,), (1,), (999,), (3, 4, 700), (), (998, 999), (1, 2)])
+def test_few_of_many_ranks_are_run_where_shards_are_uneven(changes: tuple[int, ...]) -> None:
+    """Those around each change, which halving the rest finds."""
+    layout = MeshLayout.from_sizes({"dp": 1000, "tp": 2})
+    recorded = Recorded(layout, {0}, partial(bisect_right, changes))
+    sampling = planning._RankSampling(recorded, layout)  # type: ignore[arg-type]
+    found, done = sampling.digests()
+    assert sorted(found) == [*range(2000)] and done == {*recorded.ran}
+    assert len(recorded.ran) == len(done) <= 4 + 11 * len(changes)
+    assert all(found[rank].exact == recorded._digest(rank).exact for rank in range(2000))
+
+
+def test_all_of_few_ranks_are_run_where_stages_take_turns() -> None:
+    """Stages of a pipeline may be equal to others without being next to them."""
+    layout = MeshLayout.from_sizes({"pp": 32, "tp": 2})
+    recorded = Recorded(layout, {0}, lambda index: index % 2)
+    sampling = planning._RankSampling(recorded, layout)  # type: ignore[arg-type]
+    found, _ = sampling.digests()
+    assert {*recorded.ran} == {*range(0, 64, 2), 1, 63}
+    assert all(found[rank].exact == recorded._digest(rank).exact for rank in range(64))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torchrecorder.checks import FLAG, WORD, Check, check_one, shown, suggests_names, whole_number
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.planning.translate import MeshLayout, is_equal, known_groups, translated
+from torchrecorder.planning.translate import MeshLayout, Translator, is_equal, known_groups
 from torchrecorder.planning.workers import PlanJob, Workers, check_factory, number_of_processors
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.lanes import first_ranks
@@ -50,7 +50,9 @@ def plan(
         world: The world size, to check the product of the sizes.
         ranks: The ranks to record, or ``"all"``. By default the first and the last; if they are
             equal apart from their coordinates in the mesh, all others are assumed to be equal.
-            Otherwise, all ranks along the dimensions in which ranks differ are recorded.
+            Otherwise, all ranks along the dimensions in which ranks differ are recorded; of more
+            than 32 along one dimension, as of uneven shards, only those that are needed to find
+            where they change, and ranks between two equal ones are assumed to be equal.
         backward: Also run the backward pass, from the output named ``loss`` or from all outputs.
         name: The name of the run; by default the class of the model.
         num_workers: The number of ranks recorded in parallel; by default the number of CPUs.
@@ -104,6 +106,11 @@ def _wanted(ranks: Any, world: int) -> list[int] | None:
     )
 
 
+MANY = 32
+"""The number of ranks along one dimension that are all recorded if they differ. Stages of pipelines
+may differ in any order, and are few; shards of weights are sorted by size."""
+
+
 class _RankSampling:
     """Finds the dimensions along which ranks differ, and records only the ranks that this needs."""
 
@@ -111,43 +118,65 @@ class _RankSampling:
         self.workers = workers
         self.layout = layout
         self.known: dict[int, Digest] = {}
+        # for each coordinate along each dimension, the one that it is equal to
+        self.firsts = [[0] * size for size in layout.sizes]
 
     def digests(self) -> tuple[dict[int, Digest], set[int]]:
         """The digests of all ranks, and the ranks that were recorded."""
         last = self.layout.world - 1
         self._record([0, last])
         if not self._represents(0, last):
-            ends = [self._source(last, [dim]) for dim in range(len(self.layout.sizes))]
+            ends = [self._along(dim, size - 1) for dim, size in enumerate(self.layout.sizes)]
             self._record(ends)
-            differ = [dim for dim, end in enumerate(ends) if not self._represents(0, end)]
-            self._record(self._source(rank, differ) for rank in range(self.layout.world))
-            if not self._represents(self._source(last, differ), last):
+            for dim, end in enumerate(ends):
+                if not self._represents(0, end):
+                    self._find_firsts(dim)
+            self._record(map(self._source, range(self.layout.world)))
+            if not self._represents(self._source(last), last):
                 self._record(range(self.layout.world))
-        else:
-            differ = []
         run = {*self.known}
-        groups = known_groups(self.known.values())
+        translator = Translator(self.layout, known_groups(self.known.values()))
         for rank in set(range(self.layout.world)) - run:
-            source = self.known[self._source(rank, differ)]
-            found = translated(source, rank, self.layout, groups)
+            found = translator.digest(self.known[self._source(rank)], rank)
             if found is None:
                 self.known = self.workers.run(range(self.layout.world))
                 return self.known, {*self.known}
             self.known[rank] = found
         return self.known, run
 
+    def _find_firsts(self, dim: int) -> None:
+        """Find which coordinates along *dim*, whose ends differ, are equal to an earlier one."""
+        firsts, last = self.firsts[dim], self.layout.sizes[dim] - 1
+        if last < MANY:
+            firsts[:] = range(last + 1)
+            return
+        waiting = [(0, last)]  # between ranks that were recorded; the first is the lowest
+        while waiting:
+            low, high = waiting.pop()
+            if self._represents(self._along(dim, low), self._along(dim, high)):
+                firsts[low + 1 : high + 1] = [firsts[low]] * (high - low)
+            elif high - low == 1:
+                firsts[high] = high
+            else:
+                middle = (low + high) // 2
+                self._record([self._along(dim, middle)])
+                waiting += [(middle, high), (low, middle)]
+
     def _record(self, ranks: Iterable[int]) -> None:
         self.known.update(self.workers.run(sorted({*ranks} - {*self.known})))
 
-    def _source(self, rank: int, differ: Sequence[int]) -> int:
-        """The first rank along all dimensions that are not in *differ*: *rank* equals it."""
-        place = self.layout.place(rank)
-        return self.layout.rank(
-            tuple([index if dim in differ else 0 for dim, index in enumerate(place)])
-        ) or 0
+    def _along(self, dim: int, index: int) -> int:
+        """The rank at this coordinate along *dim*, and the first along all others."""
+        sizes = self.layout.sizes
+        return self.layout.rank(tuple([index * (dim == other) for other in range(len(sizes))])) or 0
+
+    def _source(self, rank: int) -> int:
+        """The recorded rank that *rank* is equal to."""
+        place = zip(self.firsts, self.layout.place(rank))
+        return self.layout.rank(tuple([firsts[index] for firsts, index in place])) or 0
 
     def _represents(self, source: int, rank: int) -> bool:
         """Whether two recorded ranks are equal, apart from their coordinates."""
-        groups = known_groups(self.known.values())
-        found = translated(self.known[source], rank, self.layout, groups)
+        translator = Translator(self.layout, known_groups(self.known.values()))
+        found = translator.digest(self.known[source], rank)
         return found is not None and is_equal(found, self.known[rank])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Mapping
+from itertools import compress
 from math import prod
 from typing import NamedTuple
 
@@ -76,27 +77,95 @@ def _creation_order(group: RankGroup) -> tuple[int, str]:
     return len(group.name), group.name
 
 
-def translated(digest: Digest, rank: int, layout: MeshLayout, known: KnownGroups) -> Digest | None:
-    """*digest* translated to *rank*; None if *rank* cannot run the same operations."""
-    translation = _Translation(layout, digest.rank.rank, rank)
-    groups = [translation.group(group, digest, known) for group in digest.rank.groups]
-    sent = digest.sent
-    peers = [
-        peer if peer < 0 else translation.peer(
-            peer, digest.rank.groups[group], kind.communication.name in POINT_TO_POINT
+class _Source(NamedTuple):
+    """A group of a recorded rank."""
+
+    group: RankGroup
+    places: list[Coordinate]  # of its members
+    fixed: tuple[bool, ...]  # for each dimension, whether all members have one coordinate in it
+    number: int  # among the groups of the rank with these members and this purpose
+
+
+class Translator:
+    """Translates digests of recorded ranks to other ranks.
+
+    Ranks with equal coordinates in the fixed dimensions of a group share one translation of it, so
+    that the work does not grow with the square of a mesh dimension.
+    """
+
+    def __init__(self, layout: MeshLayout, known: KnownGroups) -> None:
+        self.layout = layout
+        self.known = known
+        # by rank and id of the group, which they keep alive
+        self._sources: dict[tuple[int, int], _Source] = {}
+        self._found: dict[tuple[int, int, Coordinate], tuple[RankGroup, frozenset[int]]] = {}
+
+    def digest(self, digest: Digest, rank: int) -> Digest | None:
+        """*digest* translated to *rank*; None if *rank* cannot run the same operations."""
+        source, target = self.layout.place(digest.rank.rank), self.layout.place(rank)
+        of = [self._source(group, digest) for group in digest.rank.groups]
+        groups = [self._group(group, rank, target) for group in of]
+        sent = digest.sent
+        peers = [
+            peer if peer < 0 else self._moved(peer, source, target)
+            if kind.communication.name in POINT_TO_POINT
+            else self.layout.rank(_target_of(self.layout.place(peer), target, of[group].fixed))
+            for kind, group, peer in zip(sent.kinds, sent.group, sent.peer)
+        ]
+        if None in groups or None in peers:
+            return None
+        new_groups = tuple([group for group in groups if group is not None])
+        meshes = tuple([self._mesh(mesh, target) for mesh in digest.rank.meshes])
+        new_sent = sent._replace(
+            names=tuple(group.name for group in new_groups),
+            peer=array("i", [peer for peer in peers if peer is not None]),
         )
-        for kind, group, peer in zip(sent.kinds, sent.group, sent.peer)
-    ]
-    if None in groups or None in peers:
-        return None
-    new_groups = tuple([group for group in groups if group is not None])
-    meshes = tuple(map(translation.mesh, digest.rank.meshes))
-    new_sent = sent._replace(
-        names=tuple(group.name for group in new_groups),
-        peer=array("i", [peer for peer in peers if peer is not None]),
-    )
-    new_rank = digest.rank._replace(rank=rank, groups=new_groups, meshes=meshes)
-    return digest._replace(rank=new_rank, sent=new_sent)
+        new_rank = digest.rank._replace(rank=rank, groups=new_groups, meshes=meshes)
+        return digest._replace(rank=new_rank, sent=new_sent)
+
+    def _source(self, group: RankGroup, digest: Digest) -> _Source:
+        key = digest.rank.rank, id(group)
+        if key not in self._sources:
+            places = [self.layout.place(member) for member in group.ranks]
+            fixed = tuple([len(set(along)) == 1 for along in zip(*places)])
+            equal = [
+                other for other in digest.rank.groups
+                if (other.ranks, other.purpose) == (group.ranks, group.purpose)
+            ]
+            number = sorted(equal, key=_creation_order).index(group)
+            self._sources[key] = _Source(group, places, fixed, number)
+        return self._sources[key]
+
+    def _group(self, source: _Source, rank: int, target: Coordinate) -> RankGroup | None:
+        """The corresponding group of *rank*, which is at *target*; None if it has none."""
+        group = source.group
+        key = id(group), source.number, tuple(compress(target, source.fixed))
+        if key not in self._found:
+            places = (_target_of(place, target, source.fixed) for place in source.places)
+            ranks = tuple([self.layout.rank(place) or 0 for place in places])
+            known = self.known.get((ranks, group.purpose), [])
+            is_known = source.number < len(known)
+            found = known[source.number] if is_known else group._replace(ranks=ranks)
+            self._found[key] = found, frozenset(ranks)
+        found, members = self._found[key]
+        return found if rank in members else None
+
+    def _moved(self, peer: int, source: Coordinate, target: Coordinate) -> int | None:
+        """The peer of a message of the rank at *target*; None if it has none."""
+        offsets = zip(self.layout.place(peer), source, target)
+        return self.layout.rank(tuple([there + index - here for index, here, there in offsets]))
+
+    def _mesh(self, mesh: Mesh, target: Coordinate) -> Mesh:
+        """The same mesh with the coordinate of *target*."""
+        places = dict(zip(self.layout.names, target))
+        known = all(name in places for name in mesh.names)
+        return mesh._replace(place=tuple([places[name] for name in mesh.names])) if known else mesh
+
+
+def _target_of(place: Coordinate, target: Coordinate, fixed: tuple[bool, ...]) -> Coordinate:
+    """*place* with the coordinates of *target* in the *fixed* dimensions."""
+    return tuple([there if is_fixed else index
+                  for index, there, is_fixed in zip(place, target, fixed)])
 
 
 def is_equal(one: Digest, other: Digest) -> bool:
@@ -112,56 +181,3 @@ def is_equal(one: Digest, other: Digest) -> bool:
 
 def _without_times(sent: CommunicationColumns) -> CommunicationColumns:
     return sent._replace(seconds=array("d"), blocked=array("d"))
-
-
-class _Translation:
-    """The translation from the coordinate of one rank to that of another."""
-
-    def __init__(self, layout: MeshLayout, source: int, target: int) -> None:
-        self.layout = layout
-        self.source = layout.place(source)
-        self.target = layout.place(target)
-        self.rank = target
-
-    def group(self, group: RankGroup, digest: Digest, groups: KnownGroups) -> RankGroup | None:
-        """The corresponding group of the target; None if it has none."""
-        fixed = self._fixed(group)
-        places = [self.layout.place(member) for member in group.ranks]
-        ranks = tuple([self.layout.rank(self._target_of(place, fixed)) or 0 for place in places])
-        if self.rank not in ranks:
-            return None
-        equal = [
-            other for other in digest.rank.groups
-            if (other.ranks, other.purpose) == (group.ranks, group.purpose)
-        ]
-        number = sorted(equal, key=_creation_order).index(group)
-        found = groups.get((ranks, group.purpose), [])
-        return found[number] if number < len(found) else group._replace(ranks=ranks)
-
-    def peer(self, peer: int, group: RankGroup, is_message: bool) -> int | None:
-        """The corresponding peer of the target; None if it has none."""
-        place = self.layout.place(peer)
-        if not is_message:
-            return self.layout.rank(self._target_of(place, self._fixed(group)))
-        offsets = zip(place, self.source, self.target)
-        return self.layout.rank(
-            tuple([target + index - source for index, source, target in offsets])
-        )
-
-    def mesh(self, mesh: Mesh) -> Mesh:
-        """The same mesh with the coordinate of the target."""
-        places = dict(zip(self.layout.names, self.target))
-        known = all(name in places for name in mesh.names)
-        return mesh._replace(place=tuple([places[name] for name in mesh.names])) if known else mesh
-
-    def _fixed(self, group: RankGroup) -> tuple[bool, ...]:
-        """For each dimension, whether all members of a group have the same coordinate in it."""
-        places = [self.layout.place(member) for member in group.ranks]
-        return tuple([len(set(along)) == 1 for along in zip(*places)])
-
-    def _target_of(self, place: Coordinate, fixed: tuple[bool, ...]) -> Coordinate:
-        """*place* with the coordinates of the target in the *fixed* dimensions."""
-        return tuple([
-            target if is_fixed else index
-            for index, target, is_fixed in zip(place, self.target, fixed)
-        ])
