@@ -131,12 +131,12 @@ def test_bytes_behind_a_sparse_tensor() -> None:
 
 
 def test_bytes_of_what_has_names() -> None:
-    """Those of parameters do not count; parameters without data are no trouble."""
+    """Those of parameters and buffers do not count; parameters without data are no trouble."""
     lazy = nn.LazyLinear(2).weight
-    weight, statistic = torch.ones(3), torch.ones(5)
+    weight, statistic, given = torch.ones(3), torch.ones(4), torch.ones(5)
     made = counting((lazy, Role.PARAMETER), (None, Role.PARAMETER), (weight, Role.PARAMETER),
-                    (statistic, Role.BUFFER))
-    assert [made._bytes(tensor) for tensor in (weight, statistic)] == [0, 20]
+                    (statistic, Role.BUFFER), (given, Role.INPUT))
+    assert [made._bytes(tensor) for tensor in (weight, statistic, given)] == [0, 0, 20]
 
 
 def test_a_checkpoint_without_tensors_saves_nothing() -> None:

@@ -244,7 +244,7 @@ def is_drawn(recording: Recording) -> None:
         scope.recompute for scope in recording.scopes.values()
     )
     drawn = 0
-    notes = int(not recording.ops or recording.run.failure is not None)  # as nodes of their own
+    notes = (not recording.ops) + (recording.run.failure is not None)  # as nodes of their own
     deepest = max_depth(recording)
     for depth in range(deepest + 2):
         _keeps_outer_edges(full, Collapse(depth)(full))

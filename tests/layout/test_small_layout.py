@@ -185,9 +185,18 @@ def test_what_runs_the_other_way_is_mirrored(one: str, other: str) -> None:
 # Boxes with one line ----------------------------------------------------------------------
 
 
-def test_what_two_boxes_read_is_in_no_order_of_ports() -> None:
-    """Other boxes beside them may change places."""
+def test_boxes_that_read_one_port_are_in_its_place() -> None:
+    """Those beside them may change places with both."""
     nets = [net((0, 0), (1, 0), (2, 0)), net((0, 1), (3, 0)), net((0, 2), (4, 0))]
+    (found,) = groups(nets)
+    ends = (0, (1,)), (0, (2,)), (1, (3,)), (2, (4,))
+    assert (found.child, found.exits, found.ends) == (0, True, ends)
+
+
+def test_what_two_boxes_read_is_in_no_order_if_one_reads_more() -> None:
+    """Other boxes beside them may change places."""
+    nets = [net((0, 0), (1, 0), (2, 0)), net((0, 1), (3, 0)), net((0, 2), (4, 0)),
+            net((5, 0), (2, 1))]
     (found,) = groups(nets)
     assert (found.child, found.exits, found.ends) == (0, True, ((1, (3,)), (2, (4,))))
 

@@ -204,13 +204,14 @@ def with_gradient(recording: RecordedRun) -> set[ValueId]:
 
 @once
 def assigned_gradients(recording: RecordedRun) -> frozenset[ValueId]:
-    """The first values of the tensors to whose ``grad`` the program itself assigns or copies."""
+    """The first values of the tensors to whose ``grad`` the program itself assigns or copies; not
+    parts of flat parameters, to which FSDP assigns those of earlier passes too."""
     values, setting = recording.values, (op for op in recording.ops.values() if op.name in _SETTING)
     written = {values[value].names for op in setting for value in op.outputs}
     names = {name for one in written if names_gradient(one) for name in one}
-    first = before_writes(recording) if names else {}
+    apart = {**before_writes(recording), **flat_parameters(recording)} if names else {}
     return frozenset(
-        value.id for value in values.values() if names and value.id not in first
+        value.id for value in values.values() if names and value.id not in apart
         and any(f"{name}{GRAD_SUFFIX}" in names for name in value.names)
     )
 
