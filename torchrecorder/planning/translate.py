@@ -77,7 +77,7 @@ def _creation_order(group: RankGroup) -> tuple[int, str]:
     return len(group.name), group.name
 
 
-class _Source(NamedTuple):
+class _RecordedGroup(NamedTuple):
     """A group of a recorded rank."""
 
     group: RankGroup
@@ -97,7 +97,7 @@ class Translator:
         self.layout = layout
         self.known = known
         # by rank and id of the group, which they keep alive
-        self._sources: dict[tuple[int, int], _Source] = {}
+        self._sources: dict[tuple[int, int], _RecordedGroup] = {}
         self._found: dict[tuple[int, int, Coordinate], tuple[RankGroup, frozenset[int]]] = {}
 
     def digest(self, digest: Digest, rank: int) -> Digest | None:
@@ -123,7 +123,7 @@ class Translator:
         new_rank = digest.rank._replace(rank=rank, groups=new_groups, meshes=meshes)
         return digest._replace(rank=new_rank, sent=new_sent)
 
-    def _source(self, group: RankGroup, digest: Digest) -> _Source:
+    def _source(self, group: RankGroup, digest: Digest) -> _RecordedGroup:
         key = digest.rank.rank, id(group)
         if key not in self._sources:
             places = [self.layout.place(member) for member in group.ranks]
@@ -133,10 +133,10 @@ class Translator:
                 if (other.ranks, other.purpose) == (group.ranks, group.purpose)
             ]
             number = sorted(equal, key=_creation_order).index(group)
-            self._sources[key] = _Source(group, places, fixed, number)
+            self._sources[key] = _RecordedGroup(group, places, fixed, number)
         return self._sources[key]
 
-    def _group(self, source: _Source, rank: int, target: Coordinate) -> RankGroup | None:
+    def _group(self, source: _RecordedGroup, rank: int, target: Coordinate) -> RankGroup | None:
         """The corresponding group of *rank*, which is at *target*; None if it has none."""
         group = source.group
         key = id(group), source.number, tuple(compress(target, source.fixed))
