@@ -21,7 +21,6 @@ from torchrecorder.graph.recording import RecordedRun
 FUNCTIONS = (ScopeKind.FUNCTION, ScopeKind.CHECKPOINT, *MODES)
 """Scopes that have no weights of their own."""
 
-
 _SETTING = frozenset(("set_grad", "copy_", "_foreach_copy_", "fill_", "set_", "setitem"))
 """Ops that give a gradient new numbers, whatever it was before."""
 

@@ -244,10 +244,14 @@ def _corner(group: Group, figure: Figure) -> str:
 def corner_label(
     group: Group, figure: Figure, in_one: bool = False
 ) -> tuple[tuple[Text, ...], str]:
-    """The lines of the label of a cluster, and the same in the syntax of Graphviz, left-aligned;
-    its title may be *in_one* line."""
-    label = group.label if in_one else tuple(in_two(group.label, figure))
+    """The `corner_lines`, and the same in the syntax of Graphviz, left-aligned."""
+    label = corner_lines(group, figure, in_one)
     return label, "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
+
+
+def corner_lines(group: Group, figure: Figure, in_one: bool = False) -> tuple[Text, ...]:
+    """The lines of the label of a cluster; its title may be *in_one* line even if it is long."""
+    return group.label if in_one else tuple(in_two(group.label, figure))
 
 
 def in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:

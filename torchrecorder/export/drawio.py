@@ -14,7 +14,7 @@ from typing import ClassVar
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from torchrecorder.export import legend
-from torchrecorder.export.dot import in_order, in_two, output_labels
+from torchrecorder.export.dot import corner_lines, in_order, output_labels
 from torchrecorder.export.exporter import timeout_option
 from torchrecorder.export.graphviz import Layout
 from torchrecorder.export.head_marks import HeadMark, head_marks
@@ -118,8 +118,8 @@ class _Cells:
     def _group(self, group: Group) -> None:
         drawn = self.boxes[group.id]
         box = bounds(drawn)
-        texts = group.label if drawn.in_one else tuple(in_two(group.label, self.figure))
-        label = _label(texts, group.look, self.figure.fontsize)
+        lines = corner_lines(group, self.figure, drawn.in_one)
+        label = _label(lines, group.look, self.figure.fontsize)
         start = "bottom" if self.figure.direction == "BT" else "top"
         header = {"align": "left", "verticalAlign": start, "spacingLeft": 9}
         style = {**FRAME, **header, f"spacing{start.title()}": 4, **_outline(group.look, box)}

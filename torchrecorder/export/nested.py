@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchrecorder.export import legend
 from torchrecorder.export.dot import (
-    TABLE, Pins, corner_label, dot_text, in_order, in_two, output_labels,
+    TABLE, Pins, corner_label, corner_lines, dot_text, in_order, output_labels,
 )
 from torchrecorder.export.head_marks import head_marks
 from torchrecorder.export.quoting import quote, verbatim
@@ -180,7 +180,7 @@ def _items(figure: Figure) -> Iterator[Item]:
             first, module = item.kind == "input", item.kind == BoxKind.MODULE.value
             yield Item(item.id, around, *size, first=first, module=module)
         else:
-            lines = tuple(in_two(item.label, figure))
+            lines = corner_lines(item, figure)
             width, height = header = header_size(lines, figure)
             in_one = header_size(item.label, figure) if lines != item.label else None
             yield Item(item.id, around, width + 18.0, height + 9.0, header, False, True, in_one)

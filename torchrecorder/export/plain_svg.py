@@ -14,7 +14,7 @@ from functools import lru_cache
 from html import escape
 
 from torchrecorder.export import legend
-from torchrecorder.export.dot import font_family, in_two, node_name, output_labels
+from torchrecorder.export.dot import corner_lines, font_family, node_name, output_labels
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL_TEXT
 from torchrecorder.export.nested import (
@@ -101,7 +101,7 @@ def _legend(figure: Figure, placed: Placed) -> Iterator[str]:
 def _group(group: Group, drawn: PlacedBox, figure: Figure, number: int) -> Iterator[str]:
     """An open module, with its label in the corner where the flow begins."""
     left, top, _, height = box = bounds(drawn)
-    label = group.label if drawn.in_one else tuple(in_two(group.label, figure))
+    label = corner_lines(group, figure, drawn.in_one)
     sizes = [line_height(text, figure.fontsize) for text in label]
     start = top + 4.0 if figure.direction != "BT" else top + height - 4.0 - sum(sizes)
     written = _written(label, group.look, figure, figure.fontsize, (left + 9.0, start), "start")
