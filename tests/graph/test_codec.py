@@ -122,6 +122,13 @@ def test_times_can_be_left_out(recording: Recording) -> None:
     assert loaded.values == recording.values
 
 
+def test_counts_stay_whole_numbers() -> None:
+    """Tables of a loaded recording read as before: FLOPs are no 8.0."""
+    recording = replace(network(), measured={"flops": {"o0": 8, "o1": 0.5}})
+    loaded = loads(dumps(recording), Recording)
+    assert repr(loaded.measured) == repr(recording.measured)
+
+
 def test_wrong_suffix(tmp_path: Path) -> None:
     """Saving as a figure says how figures are written."""
     with pytest.raises(InvalidArgument, match=r"\.json or \.json\.gz.*render"):

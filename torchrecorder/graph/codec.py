@@ -70,7 +70,7 @@ class Amounts(msgspec.Struct):
     """Amounts of one quantity."""
 
     node: list[str]
-    amount: list[Number]
+    amount: list[Union[int, Number]]
 
 
 def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
