@@ -1,6 +1,7 @@
 """Try thousands of random models: ``python -m tests.generated 5000 --seed 7``.
 
-With ``--training``, of random training programs. Prints how much was checked, and each way of
+With ``--of training``, random training programs; with ``--of ranks``, programs of several
+processes. Prints how much was checked, and each way of
 failing with the smallest program that shows it.
 """
 
@@ -16,9 +17,18 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 
 from tests.generated import checks
 from tests.generated.program import PROGRAMS
+from tests.generated.ranks import checks as ranks
+from tests.generated.ranks.program import JOBS
 from tests.generated.shrink import Check, Failure, failure_of, shrink
 from tests.generated.training import checks as training
 from tests.generated.training.program import TRAININGS
+
+KINDS: dict[str, tuple[st.SearchStrategy[Any], Check]] = {
+    "models": (PROGRAMS, checks.check),
+    "training": (TRAININGS, training.check),
+    "ranks": (JOBS, ranks.check),
+}
+"""Programs of each kind, and what is checked of them."""
 
 
 def main() -> int:
@@ -26,17 +36,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.generated", description=__doc__)
     parser.add_argument("number", type=int, help="how many models")
     parser.add_argument("--seed", type=int, default=0, help="others with another seed")
-    parser.add_argument("--training", action="store_true", help="try training programs")
+    parser.add_argument("--of", choices=[*KINDS], default="models", help="the kind of program")
     chosen = parser.parse_args()
-    check = training.check if chosen.training else checks.check
     torch.set_num_threads(1)
     began = time.monotonic()
-    programs = TRAININGS if chosen.training else PROGRAMS
+    programs, check = KINDS[chosen.of]
     failing = _failing(programs, check, chosen.number, chosen.seed)
-    print(f"{chosen.number} models in {time.monotonic() - began:.0f} s; checked by each proof:")
+    print(f"{chosen.number} programs in {time.monotonic() - began:.0f} s; checked by each proof:")
     counts = checks.COUNTS
     for proof, models in counts.models.items():
-        print(f"  {proof}: {models} models, {counts.ops[proof]} ops, {counts.edges[proof]} edges")
+        print(f"  {proof}: {models} programs, {counts.ops[proof]} ops, {counts.edges[proof]} edges")
     for failure, found in failing.items():
         print(f"\n{len(found)} times {failure}", flush=True)
         smallest = shrink(min(found, key=lambda each: len(repr(each))), check)

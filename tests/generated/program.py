@@ -7,6 +7,7 @@ it again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -55,12 +56,15 @@ class Program:
     @property
     def kinds(self) -> set[str]:
         """Every kind of step in it, at any depth."""
-        found, stack = set(), list(self.steps)
-        while stack:
-            step = stack.pop()
-            found.add(step.kind)
-            stack.extend(step.body)
-        return found
+        return kinds_in(self.steps)
+
+
+def kinds_in(steps: Iterable[Step]) -> set[str]:
+    """Every kind of step among *steps* and inside of them."""
+    found: set[str] = set()
+    for step in steps:
+        found |= {step.kind} | kinds_in(step.body)
+    return found
 
 
 def _steps(length: int, depth: int) -> st.SearchStrategy[tuple[Step, ...]]:

@@ -70,12 +70,13 @@ def test_a_mesh_with_other_dimensions_stays() -> None:
 
 
 def test_messages_go_as_far_as_from_the_first() -> None:
-    """And a rank at the end has nobody to send to."""
+    """And from the last along a dimension to the first, as in a ring."""
     whole = group(0, 1, 2, 3, 4, 5)
     first = of_rank(0, (whole,), ("send", 0, 1), ("all_reduce", 0, -1))
     found = Translator(ROWS, {}).digest(first, 4)
     assert found is not None and [*found.sent.peer] == [5, -1]
-    assert Translator(ROWS, {}).digest(first, 5) is None
+    found = Translator(ROWS, {}).digest(first, 5)
+    assert found is not None and [*found.sent.peer] == [3, -1]
 
 
 def test_a_group_without_the_other_rank() -> None:

@@ -211,8 +211,8 @@ def test_peers_are_counted_from_the_rank() -> None:
         return {digest(ran(rank, one, world=4), ran(rank, world=4).run.rank).exact
                 for rank, one in found}
 
-    ring = [(rank, sent("send", tag=0, peer=rank + 1)) for rank in range(3)]
-    assert len(hashes(*ring)) == 1 and len(hashes(*ring, (3, sent("send", tag=0, peer=0)))) == 2
+    ring = [(rank, sent("send", tag=0, peer=(rank + 1) % 4)) for rank in range(4)]
+    assert len(hashes(*ring)) == 1 and len(hashes(*ring, (3, sent("send", tag=0, peer=1)))) == 2
     roots = [(rank, sent("broadcast", peer=2)) for rank in range(3)]
     assert len(hashes(*roots)) == 1 and len(hashes(*roots, (3, sent("broadcast", peer=0)))) == 2
 

@@ -151,9 +151,12 @@ class Translator:
         return found if rank in members else None
 
     def _moved(self, peer: int, source: Coordinate, target: Coordinate) -> int | None:
-        """The peer of a message of the rank at *target*; None if it has none."""
-        offsets = zip(self.layout.place(peer), source, target)
-        return self.layout.rank(tuple([there + index - here for index, here, there in offsets]))
+        """The peer of a message of the rank at *target*: as far away along each dimension, which
+        continues at its start as a ring does."""
+        offsets = zip(self.layout.place(peer), source, target, self.layout.sizes)
+        return self.layout.rank(
+            tuple([(there + index - here) % size for index, here, there, size in offsets])
+        )
 
     def _mesh(self, mesh: Mesh, target: Coordinate) -> Mesh:
         """The same mesh with the coordinate of *target*."""

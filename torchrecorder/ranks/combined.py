@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from torchrecorder.events import (
-    GRAD_SUFFIX, GRADIENT_MESSAGE, MESSAGE, STORED, UNFINISHED, Communication, GradEdge, GradId,
-    GradSwitch, ModuleId, OpId, ParameterPart, Role, ScopeId, ScopeKind, Shard, Slot, ValueId,
+    GRAD_SUFFIX, GRADIENT_MESSAGE, MESSAGE, STORED, UNFINISHED, Communication, FunctionCall,
+    FunctionId, GradEdge, GradId, GradSwitch, ModuleId, OpId, ParameterPart, Role, ScopeId,
+    ScopeKind, Shard, Slot, ValueId,
 )
 from torchrecorder.graph.failure import Failure
+from torchrecorder.graph.memory_access import contents_read
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Row, Scope, Value
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.ranks.join import Collective
@@ -71,6 +73,7 @@ class _CombinedTables:
         self.ops: dict[OpId, Op] = {}
         self.values: dict[ValueId, Value] = {}
         self.grads: dict[GradId, GradNode] = {}
+        self.functions: dict[FunctionId, FunctionCall] = {}
         self.lists: dict[str, list[Any]] = {
             name: [] for name in ("inputs", "outputs", "backward_runs", "grad_runs", "statistics",
                                   "shards", "parameter_parts", "grad_switches", "communications")
@@ -131,6 +134,8 @@ class _CombinedTables:
                 storage=value.storage if value.storage < 0 else value.storage + self.storages,
             )
         self.grads |= {new.of(key): new.row(grad) for key, grad in recording.grad_nodes.items()}
+        for call in recording.function_calls.values():
+            self.functions[new.of(call.id)] = new.row(call, scope=new.of(call.scope) or top)
         self.lists["inputs"] += new.of(recording.inputs)
         self.lists["outputs"] += new.of(outputs)
         self._add_lists(recording, new)
@@ -198,12 +203,18 @@ class _CombinedTables:
                 continue
             if (send.op, receive.op) not in known:
                 known.add((send.op, receive.op))
-                home = self.lanes[lane_of[collective.parts[1].rank]]
-                self._connect(send.op, receive.op, send, home)
+                sender, receiver = (self.lanes[lane_of[rank]] for rank in collective.ranks)
+                message = self._connect(send.op, receive.op, send)
+                if sender == receiver:  # the ranks of a lane send to each other, as in a ring
+                    self._name_neighbors(send.op, receive.op, collective)
+                else:
+                    lane = self.scopes[receiver]
+                    self.scopes[receiver] = lane.replace(inputs=(*lane.inputs, message))
         self._remove_receive_buffers()
 
     def _remove_receive_buffers(self) -> None:
         """Remove the ops that created receive buffers which nothing else reads."""
+        removed: set[OpId] = set()
         read = {slot.value for op in self.ops.values() for slot in op.inputs}
         read.update(
             slot.value for scope in self.scopes.values() for slot in (*scope.inputs, *scope.outputs)
@@ -211,14 +222,19 @@ class _CombinedTables:
         for value in self.buffers:
             maker = self.values[value].producer
             op = self.ops.get(maker) if maker is not None else None
-            if op is not None and not op.inputs and read.isdisjoint(op.outputs):
+            if op is not None and not any(contents_read(op)) and read.isdisjoint(op.outputs):
                 del self.ops[op.id]
+                removed.add(op.id)
                 for output in op.outputs:
                     self.values[output] = self.values[output].replace(producer=None)
                 for amounts in self.measured.values():
                     amounts.pop(op.id, None)
+        for call in self.functions.values() if removed else ():
+            ops = tuple(op for op in call.ops if op not in removed)
+            self.functions[call.id] = call._replace(ops=ops)
 
-    def _connect(self, source: OpId, target: OpId, sent: Communication, home: ScopeId) -> None:
+    def _connect(self, source: OpId, target: OpId, sent: Communication) -> Slot:
+        """Add an edge; returns the input of the receive."""
         value = ValueId(f"v{len(self.values)}")
         sender, receiver = self.ops[source], self.ops[target]
         inputs = [self.values[slot.value] for slot in sender.inputs]
@@ -235,8 +251,20 @@ class _CombinedTables:
             self.buffers += [item.value for item in receiver.inputs]
         message = Slot(slot, value)
         self.ops[target] = receiver.replace(inputs=(*kept, message))
-        lane = self.scopes[home]
-        self.scopes[home] = lane.replace(inputs=(*lane.inputs, message))
+        return message
+
+    def _name_neighbors(self, source: OpId, target: OpId, message: Collective) -> None:
+        """Give sender and receiver each other relative to its own rank in the group, as one lane
+        shows the operations of all its ranks."""
+        group = message.group.ranks
+        here, there = map(group.index, message.ranks)
+        away = (there - here) % len(group)
+        away -= len(group) * (2 * away > len(group))
+        for op, peer in ((source, away), (target, -away)):
+            row = self.ops[op]
+            arguments = [(name, text) for name, text in row.arguments if name not in _PEERS]
+            neighbor = "group_dst" if op == source else "group_src", f"rank{peer:+d}"
+            self.ops[op] = row.replace(arguments=(*arguments, neighbor))
 
     def _is_gradient(self, value: Value) -> bool:
         """Whether *value* is the output of a backward pass."""
@@ -260,6 +288,7 @@ class _CombinedTables:
             ops=self.ops,
             values=self.values,
             grad_nodes=self.grads,
+            function_calls=self.functions,
             run=RunFacts(
                 runs[0].torch_version, runs[0].grad_mode, runs[0].notes, rank=first,
                 running=tuple(self.running), lane_failures=tuple(self.failures),
@@ -267,6 +296,10 @@ class _CombinedTables:
             measured=self.measured,
             **lists,
         )
+
+
+_PEERS = ("dst", "src", "group_dst", "group_src")
+"""The arguments of sends and receives that name the other rank."""
 
 
 class _Renumbered:
@@ -279,11 +312,12 @@ class _Renumbered:
             "o": len(tables.ops),
             "v": len(tables.values),
             "g": len(tables.grads),
+            "f": len(tables.functions),
         }
         self._new: dict[str, str] = {}
         for ids in (
             recording.scopes, recording.modules, recording.ops, recording.values,
-            recording.grad_nodes,
+            recording.grad_nodes, recording.function_calls,
         ):
             for number, old in enumerate(ids):
                 self._new[old] = f"{old[0]}{shift[old[0]] + number}"
@@ -308,10 +342,10 @@ class _Renumbered:
         return old.replace(**found) if isinstance(old, Row) else old._replace(**found)
 
 
-_IDS = re.compile(r"\b((Scope|Module|Op|Value|Grad)Id|Slot|GradEdge)\b")
+_IDS = re.compile(r"\b((Scope|Module|Op|Value|Grad|Function)Id|Slot|GradEdge)\b")
 _ROWS: tuple[type[Any], ...] = (
-    Scope, Module, Op, Value, GradNode, BackwardRun, GradRun, Communication, Shard, ParameterPart,
-    GradSwitch,
+    Scope, Module, Op, Value, GradNode, BackwardRun, GradRun, Communication, FunctionCall, Shard,
+    ParameterPart, GradSwitch,
 )
 _REFERENCES: Mapping[type[Any], tuple[str, ...]] = {
     kind: tuple(name for name, hint in kind.__annotations__.items() if _IDS.search(str(hint)))

@@ -178,7 +178,8 @@ def _input_keys(recording: RecordedRun) -> Callable[[ValueId], Any]:
 
 
 def _relative(communications: CommunicationColumns, rank: Rank) -> list[tuple[str, int, int]]:
-    """The purpose and size of the group and the relative peer of each communication."""
+    """The purpose and size of the group and the relative peer of each communication; in a ring, all
+    have the same next one."""
     known: dict[tuple[int, int, bool], tuple[str, int, int]] = {}
     messages = [kind.communication.tag >= 0 for kind in communications.kinds]
     found = []
@@ -189,7 +190,7 @@ def _relative(communications: CommunicationColumns, rank: Rank) -> list[tuple[st
             if peer in group.ranks:
                 peer = group.ranks.index(peer)
                 if is_message and rank.rank in group.ranks:
-                    peer -= group.ranks.index(rank.rank)
+                    peer = (peer - group.ranks.index(rank.rank)) % len(group.ranks)
             known[key] = group.purpose, len(group.ranks), peer
         found.append(known[key])
     return found

@@ -112,8 +112,9 @@ class Ranks:
             InvalidArgument: An option is unknown or its value invalid.
             LayoutFailed: Graphviz failed or exceeded the time limit.
         """
-        inputs = (slot.name for op in self.recording.ops.values() for slot in op.inputs)
         if {"direction", "rankdir"}.isdisjoint(options):
+            lanes = (scope for scope in self.recording.scopes.values() if scope.parent is None)
+            inputs = (slot.name for lane in lanes for slot in lane.inputs)
             if not {MESSAGE, GRADIENT_MESSAGE}.isdisjoint(inputs):
                 options["direction"] = "LR"
         return self.recording.render(path, **options)

@@ -85,6 +85,14 @@ def without_sharding_ops(recording: Recording) -> Recording:
             item._replace(op=None if item.op in removed else item.op, scope=home[item.scope])
             for item in recording.communications
         ),
+        function_calls={
+            call.id: call._replace(
+                scope=home[call.scope],
+                ops=tuple(op for op in call.ops if op not in removed),
+                scopes=tuple(scope for scope in call.scopes if scope not in empty),
+            )
+            for call in recording.function_calls.values()
+        },
         measured={
             quantity: {
                 node: amount for node, amount in found.items()

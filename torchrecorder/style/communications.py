@@ -30,14 +30,16 @@ class CommunicationCaptions:
         self._own: dict[ScopeId, list[Communication]] = {}
         self._of: dict[str, list[Communication]] = {}
         for communication in recording.communications:
-            around = recording.within(communication.scope)
+            op = recording.ops.get(communication.op) if communication.op is not None else None
+            place = communication.scope if op is None else op.scope  # may be a function
+            around = recording.within(place)
             for scope in around:
                 self._inside.setdefault(scope, []).append(communication)
             calls = (outer for outer in around if recording.scopes[outer].kind in CALLED)
             called = next(calls, None)
             if communication.op is not None and communication.op in view.box_of:
                 self._of.setdefault(communication.op, []).append(communication)
-            elif called is not None and communication.scope not in view.box_of:
+            elif called is not None and place not in view.box_of:
                 self._own.setdefault(called, []).append(communication)
 
     def closed(self, members: Iterable[str]) -> list[str]:

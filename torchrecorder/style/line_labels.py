@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from math import prod
 from typing import Union
 
 from torchrecorder.annotations.amounts import of_bytes
@@ -237,9 +238,12 @@ def carried(view: View, arrow: Arrow, captions: Captions) -> str:
 
 
 def _message(view: View, arrow: Arrow, shape: str) -> str:
-    """A tensor that one process sends to another: ``gradient 4×16 (256 B) ×8``."""
+    """A tensor that one process sends to another: ``gradient 4×16 (256 B) ×8``. As often as in one
+    round of the folds around both ends."""
     amount = of_bytes(view.recording.values[arrow.value].bytes) if arrow.value else ""
-    copies = view.copies(view.boxes[arrow.head])
+    tail, head = view.boxes[arrow.tail], view.boxes[arrow.head]
+    around = view.nesting.around(view.nesting.common((tail.cluster, head.cluster)))
+    copies = view.copies(head) // prod(view.clusters[outer].count for outer in around)
     times = f" ×{copies}" if copies > 1 else ""
     what = "gradient " if arrow.slot == GRADIENT_MESSAGE else ""
     return f"{what}{shape} ({amount}){times}"

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import torchrecorder
 from tests.agreement import Agreement
 from tests.generated.checks import COUNTS, is_drawn, nothing_in
+from tests.generated.program import kinds_in
 from tests.generated.training.program import Training
 from tests.generated.training.statements import run
 from tests.generated.training.world import Witnessed, World
@@ -63,7 +64,7 @@ def _check(program: Training) -> None:
         weights.receive()
         weights.are_updated()
         weights.have_reasons(program)
-        if UNHEARD.isdisjoint(_kinds(program.steps)):
+        if UNHEARD.isdisjoint(kinds_in(program.steps)):
             _flows(program)
     else:
         assert recording.run.failure is not None
@@ -142,7 +143,7 @@ class _Weights:
         """Weights without a gradient or an update have a reason, others have none."""
         received = sum(self.witness.received, Counter[str]())
         updated = set[str]().union(*(changed for changed, _ in self.witness.updated))
-        by_hand = not BY_HAND.isdisjoint(_kinds(program.steps))
+        by_hand = not BY_HAND.isdisjoint(kinds_in(program.steps))
         for name, weight in self.witness.nets.named_parameters():
             if name not in self.names.values():
                 continue
@@ -154,11 +155,6 @@ class _Weights:
                 assert reason is None or reason.reason == "overwritten", str(reason)
             elif not by_hand and not any(name in able for _, able in self.witness.updated):
                 assert reason is not None, name
-
-
-def _kinds(steps: tuple) -> set[str]:
-    inner = (_kinds(step.body) for step in steps)
-    return {step.kind for step in steps}.union(*inner)
 
 
 class Loop(nn.Module):

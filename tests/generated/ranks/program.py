@@ -1,0 +1,64 @@
+"""Job: a random program of several processes as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hypothesis import strategies as st
+
+from tests.generated.program import Step, kinds_in
+from tests.generated.ranks.statements import KINDS
+
+NAMES = ("pp", "dp", "tp")
+"""The mesh dimensions of a job, of which it has one to three."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program that each rank of a device mesh runs, with a backward pass at its end.
+
+    Attributes:
+        steps: Its statements.
+        sizes: Of the mesh dimensions.
+        averages: Gradients of parameters are averaged by hand after the backward pass.
+        updates: An optimizer updates the parameters in the end.
+    """
+
+    steps: tuple[Step, ...] = ()
+    sizes: tuple[int, ...] = (2,)
+    averages: bool = False
+    updates: bool = False
+
+    @property
+    def mesh(self) -> dict[str, int]:
+        """The sizes by name."""
+        return dict(zip(NAMES, self.sizes))
+
+    @property
+    def kinds(self) -> set[str]:
+        """Every kind of statement in it, at any depth."""
+        return kinds_in(self.steps)
+
+    @property
+    def world(self) -> int:
+        """The number of ranks."""
+        return prod(self.sizes)
+
+
+def _steps(length: int, depth: int) -> st.SearchStrategy[tuple[Step, ...]]:
+    number = st.integers(0, 5)
+    plain = [name for name, kind in KINDS.items() if not kind.block]
+    step = st.builds(Step, st.sampled_from(plain), number, number)
+    if depth:
+        around = [name for name, kind in KINDS.items() if kind.block]
+        step |= st.builds(Step, st.sampled_from(around), number, number, _steps(3, depth - 1))
+    return st.lists(step, min_size=1, max_size=length).map(tuple)
+
+
+_SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple).filter(
+    lambda sizes: prod(sizes) <= 8
+)
+
+JOBS = st.builds(Job, _steps(5, 2), _SIZES, st.booleans(), st.booleans())
+"""Random jobs."""
