@@ -29,6 +29,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.consistency import problems
+from torchrecorder.graph.mappings import grouped
 from torchrecorder.planning import plan
 from torchrecorder.planning.translate import is_equal
 from torchrecorder.ranks.digest import Digest
@@ -36,6 +37,9 @@ from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import Recording
 
 MESSAGES = (MESSAGE, GRADIENT_MESSAGE)
+
+VARIABLE = ("all_to_all", "gather", "reduce", "scatter")
+"""Collectives to which ranks may give other sizes."""
 
 
 def check(job: Job) -> None:
@@ -143,7 +147,7 @@ def differ(seen: list[list[Call]]) -> bool:
                 ends = (rank, call.peer) if call.name == "send" else (call.peer, rank)
                 sent[call.group, ends, call.tag] += 1 if call.name == "send" else -1
             else:
-                size = 0 if call.name in ("all_to_all", "reduce") else call.bytes
+                size = 0 if call.name in VARIABLE else call.bytes
                 group = queues.setdefault((call.group, call.ranks), {})
                 group.setdefault(rank, []).append((call.name, size))
     return any(sent.values()) or any(
@@ -179,13 +183,18 @@ def has_lanes(run: Ranks, seen: list[list[Call]]) -> None:
 def is_joined(run: Ranks, seen: list[list[Call]]) -> None:
     """Each collective is joined from the calls of all ranks of its group, and each message from
     those of sender and receiver."""
-    wanted: Counter[tuple] = Counter()
+    wanted: Counter[Any] = Counter()
+    queues: dict[Any, list[list[Call]]] = {}
     for rank, calls in enumerate(seen):
-        for call in calls:
-            if call.name == "send":
-                wanted["send", (rank, call.peer), call.bytes] += 1
-            elif call.name != "recv" and rank == min(call.ranks):
-                wanted[call.name, call.ranks, call.bytes] += 1
+        wanted.update(
+            (call.name, (rank, call.peer), call.bytes) for call in calls if call.name == "send"
+        )
+        collectives = (call for call in calls if call.name not in ("send", "recv"))
+        for key, queue in grouped(((one.group, one.ranks), one) for one in collectives).items():
+            queues.setdefault(key, []).append(queue)
+    for (_, ranks), lists in queues.items():
+        rows = (max(row, key=lambda call: call.bytes) for row in zip(*lists))
+        wanted.update((call.name, ranks, call.bytes) for call in rows)
     found = Counter((each.name, each.ranks, each.bytes) for each in run.collectives)
     assert found == wanted, (found, wanted)
     parts = sorted((part.rank, part.place) for each in run.collectives for part in each.parts)

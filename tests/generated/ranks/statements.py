@@ -55,6 +55,8 @@ class Place:
 
     Attributes:
         part: The module of the step.
+        whole: The mesh.
+        mesh: Its dimension.
         index: The coordinate of the rank along the dimension.
         ranks: The ranks along it.
     """
@@ -64,7 +66,7 @@ class Place:
         assert names is not None
         name = names[step.one % len(names)]
         self.part = part
-        self.mesh = mesh[name]
+        self.whole, self.mesh = mesh, mesh[name]
         self.group = mesh.get_group(name)
         self.index = mesh.get_local_rank(name)
         self.ranks = dist.get_process_group_ranks(self.group)
@@ -185,6 +187,59 @@ def reduce(place, live, step):
     return made
 
 
+# A plan that records the ends of each dimension does not see what only a rank between them does,
+# as the root of these two.
+
+
+@kind()
+def scatter(place, live, step):
+    made, root = _copy(live, step), step.other % 2 * (place.size - 1)
+    given = [made * number for number in place.ranks] if place.index == root else None
+    dist.scatter(made, given, place.ranks[root], group=place.group)
+    return made
+
+
+@kind()
+def gather(place, live, step):
+    given, root = _copy(live, step), step.other % 2 * (place.size - 1)
+    made = [torch.empty_like(given) for _ in place.ranks] if place.index == root else None
+    dist.gather(given, made, place.ranks[root], group=place.group)
+    return sum(made) if made else given
+
+
+@kind()
+def uneven_exchange(place, live, step):
+    """Each rank sends as many rows to each as its number, as experts do."""
+    rows = [1 + index for index in range(place.size)]
+    given = torch.ones(place.size * (1 + place.index), COLUMNS)
+    made = torch.empty(sum(rows), COLUMNS)
+    dist.all_to_all_single(
+        made, given, rows, [1 + place.index] * place.size, group=place.group
+    )
+    return made[:1] + _copy(live, step)
+
+
+@kind(lambda place: _Pairs())
+def in_pairs(place, live, step):
+    """In groups of two neighbors, which the program makes."""
+    made = _copy(live, step)
+    dist.all_reduce(made, group=place.part.group)
+    return made
+
+
+class _Pairs(nn.Module):
+    """The group of two neighbors, or of the last one alone."""
+
+    def __init__(self):
+        super().__init__()
+        world = dist.get_world_size()
+        for first in range(0, world, 2):
+            ranks = [*range(first, min(first + 2, world))]
+            group = dist.new_group(ranks)
+            if dist.get_rank() in ranks:
+                self.group = group
+
+
 @kind()
 def barrier(place, live, step):
     dist.barrier(group=place.group)
@@ -246,6 +301,17 @@ def stage(place, live, step):
 
 @kind(lambda place: fully_shard(_linear(), mesh=place.mesh))
 def sharded(place, live, step):
+    return place.part(pick(live, step.other))
+
+
+def _replicated_shards(place: Any) -> nn.Module:
+    names = place.whole.mesh_dim_names
+    return fully_shard(_linear(), mesh=place.whole[names[:2]] if len(names) > 1 else place.whole)
+
+
+@kind(_replicated_shards)
+def sharded_and_replicated(place, live, step):
+    """Sharded along one dimension, and replicated along another one, if there are two."""
     return place.part(pick(live, step.other))
 
 

@@ -13,13 +13,14 @@ from torch.utils._pytree import tree_leaves
 NAMES = {
     "allreduce_": "all_reduce", "allgather_": "all_gather", "_allgather_base_": "all_gather",
     "_reduce_scatter_base_": "reduce_scatter", "alltoall_base_": "all_to_all",
-    "broadcast_": "broadcast", "reduce_": "reduce", "barrier": "barrier", "send": "send",
-    "recv_": "recv", "all_reduce": "all_reduce", "all_gather_into_tensor": "all_gather",
-    "reduce_scatter_tensor": "reduce_scatter", "all_to_all_single": "all_to_all",
+    "broadcast_": "broadcast", "reduce_": "reduce", "scatter_": "scatter", "gather_": "gather",
+    "barrier": "barrier", "send": "send", "recv_": "recv", "all_reduce": "all_reduce",
+    "all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
 }
 """Operators of ``c10d`` and ``_c10d_functional``, with the names of what they do."""
 
-PEERS = {"send": 2, "recv_": 2, "broadcast_": 2, "reduce_": 3}
+PEERS = {"send": 2, "recv_": 2, "broadcast_": 2, "reduce_": 3, "scatter_": 3, "gather_": 3}
 """The argument with the other rank, as its number in the group."""
 
 
@@ -28,7 +29,7 @@ class Call(NamedTuple):
 
     Attributes:
         name: What it is.
-        group: What its group is for, ``"mesh_tp"``.
+        group: What its group is for, ``"mesh_tp"``; empty if the program does not say.
         ranks: The ranks of its group.
         bytes: Of what it gives or receives, whichever is more; 0 of a barrier.
         peer: The other rank, or the root; -1 without one.
@@ -69,7 +70,8 @@ class Witness(TorchDispatchMode):
             peer = ranks[args[PEERS[name]]]
         size = 0 if name == "barrier" else max(sizes)
         tag = args[3] if name in ("send", "recv_") else -1
-        self.calls.append(Call(NAMES[name], group.group_desc, ranks, size, peer, tag))
+        purpose = group.group_desc.replace("undefined", "")
+        self.calls.append(Call(NAMES[name], purpose, ranks, size, peer, tag))
 
 
 def _group(argument: Any) -> Any:
