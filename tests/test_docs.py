@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import torchrecorder
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+QUIET = "ignore::FutureWarning,ignore:Guards may run slower:RuntimeWarning"
+"""Warnings of some versions of PyTorch and Python about themselves."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,10 @@ def _built(folder: Path, recordings: Path, *options: str) -> Path:
     (folder / ".doctrees").mkdir(parents=True)
     (folder / ".doctrees" / "torchrecorder").symlink_to(recordings)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", *options, str(DOCS), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
+    environment = {**os.environ, "PYTHONWARNINGS": QUIET}
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=folder.parent, env=environment
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return folder

@@ -1,8 +1,8 @@
 """Try thousands of random models: ``python -m tests.generated 5000 --seed 7``.
 
-With ``--of training``, random training programs; with ``--of ranks``, programs of several
-processes. Prints how much was checked, and each way of
-failing with the smallest program that shows it.
+With ``--of compiled``, also what the compiler makes of them; with ``--of training``, training
+programs; with ``--of ranks``, programs of several processes. Prints how much was checked, and each
+way of failing with the smallest program that shows it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
-from tests.generated import checks
+from tests.generated import checks, compiled
 from tests.generated.program import PROGRAMS
 from tests.generated.ranks import checks as ranks
 from tests.generated.ranks.program import JOBS
@@ -25,6 +25,7 @@ from tests.generated.training.program import TRAININGS
 
 KINDS: dict[str, tuple[st.SearchStrategy[Any], Check]] = {
     "models": (PROGRAMS, checks.check),
+    "compiled": (PROGRAMS, compiled.check),
     "training": (TRAININGS, training.check),
     "ranks": (JOBS, ranks.check),
 }

@@ -11,13 +11,14 @@ from hypothesis import HealthCheck, given, seed, settings
 from tests.generated.__main__ import KINDS
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS, FAKE_GROUPS
 
-NUMBERS = {"models": 40, "training": 30, "ranks": 10}
+NUMBERS = {"models": 40, "training": 30, "ranks": 10, "compiled": 10}
 """How many are tried in each part; ``python -m tests.generated`` tries thousands."""
 
 PARTS = [
     *(("models", part) for part in range(4)),
     *(("training", part) for part in range(2)),
     *(("ranks", part) for part in range(2)),
+    ("compiled", 0),
 ]
 
 
