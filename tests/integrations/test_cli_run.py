@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -94,6 +96,21 @@ def test_the_script_is_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         runpy.run_path("train.py", run_name="__main__")
     assert before == [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_script_knows_where_it_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its names are those that Python gives it, and data beside it are found from other folders."""
+    (folder / "a_package" / "where.py").write_text(
+        "import sys, inspect, torch\n"
+        "def f(): pass\n"
+        "print([__file__, __package__, __spec__, sys.argv[0], inspect.getsourcefile(f)])\n"
+        "print(__builtins__.__name__, sys.modules[__name__].__dict__ is globals())\n"
+        "torch.nn.Linear(2, 2)(torch.ones(1, 2))\n"
+    )
+    script = os.path.join("a_package", "where.py")
+    plain = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert run(capsys, "run", script, "-o", "a.json")[:2] == (0, plain.stdout)
+    assert str(folder / script) in plain.stdout
 
 
 def test_module(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

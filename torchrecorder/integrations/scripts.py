@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import os
 import runpy
@@ -10,8 +11,9 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument
@@ -78,8 +80,10 @@ class Script:
     def _start(self) -> None:
         if self.as_module:
             runpy.run_module(self.path, run_name="__main__", alter_sys=True)
-        else:
+        elif os.path.isdir(self.path) or self.path.endswith((".pyc", ".zip", ".pyz")):
             runpy.run_path(self.path, run_name="__main__")
+        else:
+            _run_file(os.path.abspath(self.path))
 
     @contextmanager
     def _as_main(self) -> Iterator[None]:
@@ -92,6 +96,24 @@ class Script:
             yield
         finally:
             sys.argv, sys.path = arguments, path
+
+
+def _run_file(file: str) -> None:
+    """Run a file as ``__main__``.
+
+    Unlike `runpy`, this leaves ``sys.argv`` alone. So the script has an absolute ``__file__``, and
+    its name as it was given in ``sys.argv``, as Python gives them.
+    """
+    main = ModuleType("__main__")
+    loader = SourceFileLoader("__main__", file)
+    main.__file__, main.__loader__, main.__package__ = file, loader, None
+    vars(main)["__builtins__"] = builtins
+    before, sys.modules["__main__"] = sys.modules["__main__"], main
+    try:
+        code = compile(loader.get_data(file), file, "exec", dont_inherit=True)
+        exec(code, vars(main))
+    finally:
+        sys.modules["__main__"] = before
 
 
 def _is_module(name: str) -> bool:
