@@ -127,7 +127,7 @@ def test_standard_output_that_has_other_text(capsys: pytest.CaptureFixture[str])
         ("depth must be a whole number of at least 0 or 'ops' or None, not -1",
          "--depth must be a whole number of at least 0 or 'ops', not -1"),
         ("this has no 'flops': record(..., flops=True, stats=True) measures it",
-         "this has no 'flops': --flops, --stats measures it"),
+         "this has no 'flops': recording with --flops, --stats measures it"),
         ("say less (shapes=False, rename=), layout=\"nested\"",
          "say less (--no-shapes, --rename), --layout nested"),
         ("min_fontsize must be small", "--min-fontsize must be small"),

@@ -129,7 +129,7 @@ def test_top_of_a_saved_recording(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "render", *NET, "-o", "run.json.gz")
     assert "body" in run(capsys, "top", "run.json.gz", "--by", "parameters")[1]
     code, _, err = run(capsys, "top", "run.json.gz", "--by", "backward_time")
-    said = "has no 'backward_time': --backward of tensors that require grad measures it"
+    said = "has no 'backward_time': recording with --backward of tensors that require grad measures"
     assert code == 2 and said in err
 
 

@@ -99,3 +99,17 @@ def test_defaults_of_documents_are_not_told(given, named):
         directive_options.target("run.json", given).recording(Progress())
     told = [str(warning.message) for warning in found]
     assert told == ([f"run.json is a recording: {named} no effect on it"] if named else [])
+
+
+def test_a_saved_program_of_torch_export(folder, capsys, monkeypatch):
+    """It has inputs of its own, and takes others; so does one in a module."""
+    program = torch.export.export(nn.Sequential(nn.Linear(4, 2)), (torch.ones(3, 4),))
+    torch.export.save(program, folder / "model.pt2")
+    (folder / "programs.py").write_text("import torch\nit = torch.export.load('model.pt2')\n")
+    for path in ("model.pt2", "programs.py:it"):
+        out, err = run(capsys, "summary", path)
+        assert "Sequential     3×4    3×2" in out and err == ""
+        drawn = run(capsys, "render", path, "--shape", "3,4", "--color-by", "time", "-o", "a.dot")
+        assert drawn == ("a.dot\n", "")
+    assert main(["summary", "other.pt2"]) == 2
+    assert "there is no file 'other.pt2'" in capsys.readouterr().err

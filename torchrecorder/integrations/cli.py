@@ -35,6 +35,7 @@ _EPILOG = """\
 a target is one of
   package.module:name    a module object, a class, or a function that makes a model
   path/to/file.py:name   the same in a file
+  model.pt2              a program that torch.export saved; it needs no --shape
   run.json, run.json.gz  a saved recording; the model is not needed
 
 exit codes: 0 success, 1 the model raised or its layout failed, 2 wrong usage

@@ -81,7 +81,7 @@ def _placeholder(option: Option) -> str:
 def in_shell(message: str, options: Mapping[str, Option]) -> str:
     """*message* with names of options replaced by flags."""
     names = "|".join(sorted(options, key=len, reverse=True))
-    message = re.sub(r"record\(\.\.\., (.*?)\)", r"\1", message)
+    message = re.sub(r"record\(\.\.\., (.*?)\)", r"recording with \1", message)
     message = re.sub(rf"^({names})(?= must |: )", lambda found: f"--{found[1]}", message)
     message = re.sub(
         rf"(?<![\w.-])({names})=(True|False|'[^']*'|\"[^\"]*\"|\.\.\.|(?!\w))",

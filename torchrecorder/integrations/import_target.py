@@ -68,7 +68,7 @@ def find(path: str) -> Any:
             )
         raise InvalidArgument(
             f"cannot interpret {path!r}: write package.module:name, file.py:name, "
-            f"or the name of a saved recording ({', '.join(SUFFIXES)})"
+            f"or the name of a saved recording ({', '.join(SUFFIXES)}) or exported program (.pt2)"
         )
     module = _module(place)
     found: Any = module

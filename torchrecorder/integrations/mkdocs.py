@@ -18,7 +18,6 @@ from typing import Any
 from torchrecorder.checks import guess
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
-from torchrecorder.graph.saved_files import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.cache import Cache
 from torchrecorder.integrations.sphinx.node import (
@@ -26,14 +25,14 @@ from torchrecorder.integrations.sphinx.node import (
 )
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.sphinx.sources import file_of
-from torchrecorder.integrations.targets import measuring
+from torchrecorder.integrations.targets import FILES, measuring
 from torchrecorder.options import drawing, fitting, shown_numbers
 
 logger = logging.getLogger("mkdocs.plugins.torchrecorder")
 
 _STATIC = Path(options.__file__).with_name("static")
 _MARK = "<style data-torchrecorder>"
-_TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, SUFFIXES))})")
+_TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, FILES))})")
 _OPTION = re.compile(r":(?P<name>[\w-]+):(?P<text>.*(?:\n[ \t]+\S.*)*)\n?")
 _FENCES = "```", "~~~"
 _DAYS = 30
@@ -98,7 +97,7 @@ def _figure(
     drawn, framed = options.drawing(settings), settings.get("format") == "html"
     suffix = ".html" if framed else ".svg"
     drawing(by_suffix(suffix), **fitting(drawn, suffix))
-    if path.endswith(SUFFIXES) or path.rpartition(":")[0].endswith(".py"):
+    if path.endswith(FILES) or path.rpartition(":")[0].endswith(".py"):
         path = str(page.parent / path)
     _forget_changed()
     target = measuring(options.target(path, settings), shown_numbers(drawn))

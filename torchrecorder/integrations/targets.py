@@ -26,8 +26,14 @@ from torchrecorder.integrations.shapes import InputShape, parse_shape, tensors
 from torchrecorder.option_table import documented, option, options_of
 from torchrecorder.recording import Recording, load
 
-TARGET = "package.module:name, file.py:name, or run.json"
+TARGET = "package.module:name, file.py:name, model.pt2, or run.json"
 """The forms of a target."""
+
+PROGRAM = ".pt2"
+"""The suffix of a program that ``torch.export`` saved."""
+
+FILES = (*SUFFIXES, PROGRAM)
+"""The suffixes of files that are targets themselves."""
 
 
 LITERALS = Check("a value", lambda value: True, read=lambda text: (literal(text),), several=True)
@@ -113,12 +119,17 @@ class Target:
             InvalidArgument: The target cannot be found or used.
             ModelFailed: The model could not be created, or raised.
         """
+        if self.is_file and not Path(self.path).exists():
+            raise InvalidArgument(f"there is no file {self.path!r}")
         if self.is_saved:
             progress.now("reading the recording")
-            if not Path(self.path).exists():
-                raise InvalidArgument(f"there is no file {self.path!r}")
             return self._as_it_is(load(self.path), effective=())
-        return self.record(lambda: find(self.path), progress)
+        return self.record(lambda: self.path if self.is_file else find(self.path), progress)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file as a whole: a saved recording or exported program."""
+        return self.path.lower().endswith(FILES)
 
     @property
     def is_saved(self) -> bool:
@@ -219,8 +230,10 @@ def _model_and_inputs(
     """The model, and positional and keyword arguments for it."""
     import torch
 
+    from torchrecorder.capture.exported import is_exported
+
     model, inputs = found, None
-    if not isinstance(found, torch.nn.Module) and not target.as_is:
+    if not (isinstance(found, torch.nn.Module) or is_exported(found) or target.as_is):
         model, inputs = _made(found, target)
     if isinstance(model, torch.nn.Module):
         with users_code(f"{type(model).__name__}.to({target.device!r})"):
@@ -296,7 +309,7 @@ def _recorded(
 
     positional, named = inputs
     try:
-        return torchrecorder.record(model, positional, named, **options)
+        return torchrecorder.record(model, positional or None, named or None, **options)
     except ArgumentMismatch as error:
         mismatch = str(error).partition(". Give inputs as")[0]
         raise InvalidArgument(

@@ -12,13 +12,12 @@ from sphinx.util.docutils import SphinxDirective
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.export import by_suffix
-from torchrecorder.graph.saved_files import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.node import (
     Recorded, cache_of, described, line_of, message_of,
 )
 from torchrecorder.integrations.sphinx.request import Request
-from torchrecorder.integrations.targets import measuring
+from torchrecorder.integrations.targets import FILES, measuring
 from torchrecorder.options import drawing, fitting, shown_numbers
 
 logger = logging.getLogger(__name__)
@@ -92,7 +91,7 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
     def _path(self, given: str) -> str:
         """Files are looked for where Sphinx looks: beside the page, or ``/`` below the root."""
         file, colon, name = given.rpartition(":")
-        if not colon and given.endswith(SUFFIXES):
+        if not colon and given.endswith(FILES):
             return str(self.env.relfn2path(given)[1])
         if file.endswith(".py"):
             return f"{self.env.relfn2path(file)[1]}:{name}"

@@ -40,8 +40,8 @@ class Request:
         if self.code:
             return self._run_code()
         recording = self.target.recording(Progress())
-        if self.target.is_saved:
-            return recording, sources.Dependencies(files=(self.target.path,))
+        if self.target.is_file:
+            return recording, sources.Dependencies(files=(self.target.path,)) + self._sources()
         return recording, self._sources(self.target.path)
 
     def _run_code(self) -> tuple[Recording, sources.Dependencies]:
