@@ -119,6 +119,14 @@ def test_page_in_a_frame(project):
     assert 'srcdoc="&lt;!' in page and "height: 300px" in page and not figures(page)
 
 
+def test_builds_with_a_cache_warn_again(project):
+    """Of what a figure lacks: otherwise a strict build would succeed the second time."""
+    page = "# P\n\n```torchrecorder\nnets.py:net\n:shape: 2,4\n:hide: nothing\n```\n"
+    first, second = [project.build(page)[::2] for _ in range(2)]
+    assert first == second and first[0] == 1
+    assert "index.md:4: torchrecorder: hide: no name matches 'nothing'" in first[1]
+
+
 def test_what_is_wrong_is_stated_in_the_page(project):
     """It fails a strict build by a warning, with the reason; a block is never lost in silence."""
     blocks = {

@@ -6,9 +6,12 @@ import re
 import warnings
 
 import pytest
+import torch
+from torch import nn
 
 pytest.importorskip("sphinx")
 
+import torchrecorder  # noqa: E402
 from tests.integrations.sphinx_project import PAGE, SHY  # noqa: E402
 from torchrecorder.errors import LayoutFailed  # noqa: E402
 
@@ -58,6 +61,20 @@ def test_names_of_files_are_relative(project, capsys):
     said = [line.partition(": WARNING: ")[2] for line in capsys.readouterr().err.splitlines()]
     assert len(said) == len(targets) and f"{project.name}.py has no" in said[0]
     assert str(project.folder) not in html + "".join(said)
+
+
+def test_options_without_effect(project, capsys):
+    """Those of a run on what ran already are a warning with file and line, as those of a drawing;
+    both are repeated when they come from the cache."""
+    torchrecorder.record(nn.Linear(4, 2), torch.ones(1, 4)).save(project.folder / "run.json")
+    page = "P\n=\n\n.. torchrecorder:: run.json\n   :flops:\n   :numbers: flops\n"
+    for builds in range(2):
+        project.write("index.rst", page + "\n" * builds)
+        project.build(strict=False)
+        said = capsys.readouterr().err
+        assert "index.rst:4: WARNING: run.json is a recording: :flops: has no effect" in said
+        assert "index.rst:4: WARNING: this recording of Linear has no 'flops'" in said
+        assert said.count("WARNING") == 2
 
 
 def test_an_unknown_option(project, capsys):

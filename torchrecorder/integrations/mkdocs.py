@@ -21,8 +21,9 @@ from torchrecorder.export import by_suffix
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.cache import Cache
 from torchrecorder.integrations.sphinx.node import (
-    beside, described, line_of, message_of, notices_to, size_style,
+    beside, described, line_of, message_of, size_style, with_options,
 )
+from torchrecorder.integrations.sphinx.notices import notices_to
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.sphinx.sources import file_of
 from torchrecorder.integrations.targets import FILES, measuring
@@ -64,7 +65,7 @@ def figure(
         logger.warning("%s: torchrecorder: %s", where, beside(text, page))
 
     try:
-        with notices_to(report):
+        with notices_to(lambda text: report(with_options(text))):
             cache = Cache(root / ".cache" / "torchrecorder", _DAYS)
             shown = _figure(source, given, page, cache, begins or 1)
     except (Exception, SystemExit) as error:  # any exception: the model is the user's

@@ -18,6 +18,7 @@ from typing import Any
 from torchrecorder import drawing
 from torchrecorder.files import write_file
 from torchrecorder.graph.saved_files import dumps, packed
+from torchrecorder.integrations.sphinx import notices
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.sphinx.sources import Dependencies, digest, own_state
 from torchrecorder.options import fitting
@@ -49,12 +50,15 @@ class Cache:
         sources = _read(listed)
         if sources is not None:
             name = digest(request.identity(), sources.state())
-            if _use(self._recording(name)):
+            if _use_again(self._recording(name)):
                 _use(listed)
                 return name, sources
-        recording, sources = request.run()
+        said: list[str] = []
+        with notices.notices_to(said.append):
+            recording, sources = request.run()
         name = digest(request.identity(), sources.state())
         write_file(self._recording(name), packed(dumps(recording).encode()))
+        notices.keep(said, self._recording(name))
         write_file(listed, json.dumps(asdict(sources)))
         return name, sources
 
@@ -76,11 +80,14 @@ class Cache:
         """
         key = repr((sorted(options.items()), suffix, finish is not None))
         path = self.folder / f"{digest(name, key, own_state())}{suffix}"
-        if not _use(path):
+        if not _use_again(path):
             more: dict[str, Any] = {"finish": finish} if finish is not None else {}
             usual = FITTED if suffix in (".svg", ".pdf") and "fit" not in options else {}
             own = fitting({**usual, **options}, suffix)
-            drawing.render(self.recording(name), path, **own, **more)
+            said: list[str] = []
+            with notices.notices_to(said.append):
+                drawing.render(self.recording(name), path, **own, **more)
+            notices.keep(said, path)
             if self.days is not None:
                 self._remove_unused(time.time() - self.days * 24 * 3600)
         return path
@@ -95,6 +102,14 @@ class Cache:
 
     def _recording(self, name: str) -> Path:
         return self.folder / f"{name}.json.gz"
+
+
+def _use_again(path: Path) -> bool:
+    """Use a file with the warnings that came when it was made; returns whether it is there."""
+    there = _use(path)
+    if there and _use(notices.beside(path)):
+        notices.repeat(path)
+    return there
 
 
 def _use(path: Path) -> bool:

@@ -14,8 +14,9 @@ from torchrecorder.errors import TorchRecorderError
 from torchrecorder.export import by_suffix
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.node import (
-    Recorded, cache_of, described, line_of, message_of,
+    Recorded, beside, cache_of, described, line_of, message_of, with_options,
 )
+from torchrecorder.integrations.sphinx.notices import notices_to
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.targets import FILES, measuring
 from torchrecorder.options import drawing, fitting, shown_numbers
@@ -33,11 +34,21 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
 
     def run(self) -> list[nodes.Node]:
         """The figure with its caption, or a message if it cannot be drawn."""
-        try:
-            return self._with_code(self._framed(self._recorded()))
-        except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
-            where, text = self._location(error), message_of(error, self._code_place()[0])
+        page = self._code_place()[0]
+
+        def report(text: str, where: str) -> None:
             logger.warning("%s", text, location=where, type="torchrecorder", subtype="record")
+
+        def note(text: str) -> None:
+            report(beside(with_options(text), page), str(self.get_location()))
+
+        try:
+            with notices_to(note):
+                recorded = self._recorded()
+            return self._with_code(self._framed(recorded))
+        except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
+            text = message_of(error, page)
+            report(text, self._location(error))
             return self._with_code(self._failed(text))
 
     def _failed(self, why: str) -> nodes.Element:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 from docutils import nodes
 
 from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.errors import Notice, TorchRecorderError
+from torchrecorder.errors import TorchRecorderError
 from torchrecorder.events import Slot
 from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.sphinx.cache import Cache
@@ -45,8 +43,13 @@ def message_of(error: BaseException, page: str | Path = "") -> str:
     elif isinstance(error, ModelFailed):
         text = str(error)
     else:
-        text = re.sub(r"(?<!\S)--([a-z][a-z-]*)", r":\1:", str(error))
+        text = with_options(str(error))
     return beside(text, page)
+
+
+def with_options(text: str) -> str:
+    """*text* with flags as options of the directive."""
+    return re.sub(r"(?<!\S)--([a-z][a-z-]*)", r":\1:", text)
 
 
 def beside(text: str, page: str | Path) -> str:
@@ -68,23 +71,6 @@ def size_style(given: Any) -> str:
     """The CSS of the width and height in a mapping or node; lengths without a unit are pixels."""
     sizes = [(side, given.get(side)) for side in ("width", "height")]
     return "; ".join(f"{side}: {size}{'px' * size.isdigit()}" for side, size in sizes if size)
-
-
-@contextmanager
-def notices_to(report: Callable[[str], None]) -> Iterator[None]:
-    """Pass warnings of torchrecorder to *report*, each text once; others are shown as usual."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", Notice)
-        yield
-    for text in dict.fromkeys(str(item.message) for item in caught if _is_ours(item)):
-        report(text)
-    for entry in caught:
-        if not _is_ours(entry):
-            warnings.showwarning(entry.message, entry.category, entry.filename, entry.lineno)
-
-
-def _is_ours(caught: warnings.WarningMessage) -> bool:
-    return issubclass(caught.category, Notice)
 
 
 def cache_of(doctrees: str | PathLike[str]) -> Cache:

@@ -14,9 +14,8 @@ from sphinx.util import logging
 
 from torchrecorder.files import write_file
 from torchrecorder.integrations.sphinx.links import aside, with_addresses, with_names
-from torchrecorder.integrations.sphinx.node import (
-    Recorded, cache_of, message_of, notices_to, size_style,
-)
+from torchrecorder.integrations.sphinx.node import Recorded, cache_of, message_of, size_style
+from torchrecorder.integrations.sphinx.notices import notices_to
 
 logger = logging.getLogger(__name__)
 
