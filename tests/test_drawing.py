@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import torchrecorder
 from tests.figures import network
 from torchrecorder.drawing import file_name, temporary
-from torchrecorder.errors import InvalidArgument, NothingFound
+from torchrecorder.errors import InvalidArgument, InvalidRecording, NothingFound
 from torchrecorder.export import by_suffix
 from torchrecorder.options import drawing
 
@@ -77,11 +78,37 @@ def test_a_recording_is_written_without_a_view(
     recording = network()
     mappings = ({"rename": {"bdoy": "Body"}}, {"colors": {"bdoy": "red"}})
     for options in ({"hide": "bdoy"}, {"closed": "bdoy"}, *mappings):
-        with pytest.warns(NothingFound, match=r"no name matches 'bdoy'"):
+        with pytest.warns(NothingFound) as caught:
             recording.render(tmp_path / f"a{suffix}", **options)
+        assert any("no name matches 'bdoy'" in str(warning.message) for warning in caught)
     monkeypatch.setattr(torchrecorder.drawing, "readable_view", None)
     written = recording.render(tmp_path / f"a{suffix}", color_by="parameters")
     assert torchrecorder.load(written) == recording
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"focus": "body"}, "focus has no effect on .json, which has all of the recording"),
+        ({"depth": 1, "hide": "body"}, "depth, hide have no effect on .json,"),
+    ],
+)
+def test_a_recording_is_written_as_a_whole(
+    options: Any, said: str, tmp_path: Path
+) -> None:
+    """A module of it cannot be loaded alone, so those who ask for one are told."""
+    recording = network()
+    with pytest.warns(NothingFound, match=said):
+        assert torchrecorder.load(recording.render(tmp_path / "a.json", **options)) == recording
+
+
+def test_a_part_cannot_be_saved(tmp_path: Path) -> None:
+    """What it refers to is in the whole recording, which can be."""
+    linear = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh())
+    recording = torchrecorder.record(linear, torch.ones(1, 2), backward=True)
+    part = torchrecorder.view(recording, focus="0").recording
+    with pytest.raises(InvalidRecording, match="may be a part, such as that of a view: save the"):
+        part.save(tmp_path / "part.json")
 
 
 def test_a_graph_without_a_styler_has_no_boxes_of_tensors() -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import torchrecorder
+from torchrecorder import record, render_network, summary
 from torchrecorder.errors import InvalidArgument, TorchRecorderError, UnknownAnnotation
 
 
@@ -169,3 +170,26 @@ def test_a_table_fails_before_the_model_runs(options: dict[str, Any]) -> None:
 
 def _must_not_run(x: torch.Tensor) -> torch.Tensor:
     raise AssertionError("the model ran")
+
+
+@pytest.mark.parametrize("call", [record, summary, render_network])
+@pytest.mark.parametrize("backward", [False, True])
+def test_tracebacks_begin_in_the_program(call: Any, backward: bool) -> None:
+    """pytest and IPython hide our frames between the call and the model, or its backward."""
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone() if backward else 1 / 0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return 1 / 0
+
+    asked = {"color_by": "backward_time"} if call is render_network else {"backward": True}
+    with pytest.raises(ZeroDivisionError) as caught:
+        call(lambda x: Fails.apply(x).sum(), torch.ones(2, requires_grad=True), **asked)
+    ours = [
+        frame.frame for frame in caught.traceback
+        if frame.frame.f_globals["__name__"].startswith("torchrecorder.")
+    ]
+    assert ours and all(frame.f_locals.get("__tracebackhide__") for frame in ours)

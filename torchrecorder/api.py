@@ -101,6 +101,7 @@ def render_network(
         TorchRecorderError: The arguments do not fit the model, or the figure cannot be written.
         Exception: Any exception of the model, with a note that names the module and operation.
     """
+    __tracebackhide__ = True
     from torchrecorder.capture.record import record
 
     refuse_others(render_network, record, options)
@@ -182,6 +183,7 @@ def summary(
         Forward pass size       8 B
         Params size            40 B
     """
+    __tracebackhide__ = True
     from torchrecorder.capture.record import record
 
     check_names("summary", options, [*inspect.signature(record).parameters, *_LISTED])

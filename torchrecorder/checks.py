@@ -343,6 +343,7 @@ def suggests_names(
 
     @functools.wraps(function)
     def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        __tracebackhide__ = True
         check_names(called, kwargs, known, advice)
         return function(*args, **kwargs)
 
@@ -375,8 +376,7 @@ def inputs_together(function: Callable[Params, Result]) -> Callable[Params, Resu
 def limits_places(
     advice: str,
 ) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]:
-    """A decorator for functions that may get too many arguments without names; *advice* says how
-    to give them."""
+    """A decorator that refuses too many arguments without names; *advice* says how to give them."""
 
     def decorated(function: Callable[Params, Result]) -> Callable[Params, Result]:
         called = function.__qualname__.removesuffix(".__init__")
@@ -386,6 +386,7 @@ def limits_places(
 
         @functools.wraps(function)
         def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+            __tracebackhide__ = True
             if len(args) > len(places):
                 number = len(args) - len(places) + len(known)
                 raise ArgumentMismatch(

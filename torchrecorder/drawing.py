@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 import tempfile
 import webbrowser
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchrecorder.checks import FLAG, check_one, path_of
+from torchrecorder.checks import FLAG, check_one, path_of, warn
 from torchrecorder.display import display_page, is_in_notebook, shown_path
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import by_suffix
@@ -63,8 +64,18 @@ def _content(recording: RecordedRun, chosen: Drawing) -> str | bytes:
         check_recording(recording)
         if chosen.view != ViewOptions() or chosen.style.rename or chosen.style.colors:
             chosen_view(recording, chosen)  # refuses options, and warns about names
+        _warn_of_unused(chosen.view, chosen.exporter.suffix)
         return chosen.exporter.written(recording)
     return chosen.exporter.export(chosen_view(recording, chosen), chosen.style)
+
+
+def _warn_of_unused(options: ViewOptions, suffix: str) -> None:
+    usual = ViewOptions()
+    names = [one.name for one in fields(usual)]
+    given = [name for name in names if getattr(options, name) != getattr(usual, name)]
+    if given:
+        have = "has" if len(given) == 1 else "have"
+        warn(f"{', '.join(given)} {have} no effect on {suffix}, which has all of the recording")
 
 
 def show(

@@ -13,6 +13,7 @@ from torchrecorder.checks import guess
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import EXPORTERS, by_suffix
 from torchrecorder.export.exporter import Exporter
+from torchrecorder.export.json import Json
 from torchrecorder.option_table import Option, options_of
 from torchrecorder.style.attributes import FIELDS, by_field
 from torchrecorder.style.style import Style
@@ -72,8 +73,11 @@ def drawing(
 
 
 def fitting(options: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """*options* without those that the format of a file of this *name* does not have."""
-    others = FORMAT.keys() - _own(by_suffix(name))
+    """*options* without those that have no effect on a file of this *name*."""
+    exporter = by_suffix(name)
+    others = FORMAT.keys() - _own(exporter)
+    if isinstance(exporter, Json):  # it has all of the recording
+        others |= VIEW.keys()
     return {key: value for key, value in options.items() if key not in others}
 
 

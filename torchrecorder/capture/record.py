@@ -185,6 +185,7 @@ def record(
         >>> [op.name for op in recording.ops.values()]
         ['linear']
     """
+    __tracebackhide__ = True  # tracebacks of pytest and IPython begin at the program's frames
     flags = {"autograd": autograd, "backward": backward, "fake": fake, "restore": restore}
     for flag, value in {**flags, "profile": profile, "threads": threads}.items():
         check_one(flag, value, FLAG)
@@ -261,6 +262,7 @@ def _recorded(
     name: str | None, autograd: bool, backward: bool, fake: bool, threads: bool, restore: bool,
 ) -> Recording:
     """Run the model in a `Recorder`, and return the recording."""
+    __tracebackhide__ = True
     recorder = Recorder(model, name=name, threads=threads, **vars(probes))
     with contextlib.ExitStack() as stack:
         if restore:
@@ -333,6 +335,7 @@ def _reset_gradients(
 
 def _run_backward(output: Any, *, retain: bool) -> None:
     """Run backward from the outputs that require grad, or from the one named ``loss``."""
+    __tracebackhide__ = True
     given = tensors_in(output) or tensors_in_objects([("", output)], [])
     found = [(name, tensor) for name, tensor in given if tensor.requires_grad]
     losses = [item for name, item in found if name == "loss"] or [item for _, item in found]

@@ -73,6 +73,10 @@ class Amounts(msgspec.Struct):
     amount: list[Union[int, Number]]
 
 
+_PART = ". It may be a part, such as that of a view: save the whole recording"
+"""Advice on a recording whose parts refer to what it does not have."""
+
+
 def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
     """*recording* as plain JSON data.
 
@@ -84,7 +88,8 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
         InvalidRecording: The parts of the recording do not fit together.
     """
     for problem in consistency.problems(recording):
-        raise InvalidRecording(f"the recording is not consistent: {problem}")
+        part = _PART if consistency.missing(recording) else ""
+        raise InvalidRecording(f"the recording is not consistent: {problem}{part}")
     run = recording.run if times else _without_times(recording.run)
     parts = {
         "format": FORMAT,
