@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tests.callers import called
 from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
-from torchrecorder.events import Role
+from torchrecorder.events import Role, ScopeKind
 
 X = torch.ones(2, 4)
 
@@ -183,3 +183,20 @@ def test_state_that_such_a_step_reads() -> None:
     ops = [op for op in deferred.recording.ops.values() if op.name == "lerp_"]
     anchors = [deferred.recording.values[op.inputs[1].value] for op in ops]
     assert [each.names for each in anchors] == [("weight.anchor",), ("bias.anchor",)]
+
+
+@pytest.mark.parametrize(("steps", "optimizers"), [(1, 0), (2, 0), (3, 1)])
+def test_a_validation_before_the_first_step(steps: int, optimizers: int) -> None:
+    """The optimizer that calls the model begins the next step; none is recorded to its half."""
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with _deferred(net, steps) as deferred:
+        for _ in range(2):
+            with torch.no_grad():
+                _loss(net)
+        for _ in range(2):
+            optimizer.step(lambda: _step(net))
+    recording = deferred.recording
+    assert recording is not None and len(recording.backward_runs) == optimizers
+    found = [scope for scope in recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER]
+    assert len(found) == optimizers and all(recording.children[scope.id] for scope in found)

@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any
 
+import torch
 from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
@@ -65,6 +66,7 @@ class DeferredRecorder:
         self._modes: list[TorchFunctionMode] = []
         self._hooks = ExitStack()
         self._over = self._inside = self._paused = False
+        self._with_grad = True  # in the last call
         self._have_stepped: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers, since the call
 
     @property
@@ -123,6 +125,7 @@ class DeferredRecorder:
         if module is self.model:
             self.calls += 1
             self._inside = True
+            self._with_grad = torch.is_grad_enabled()
             self._have_stepped.clear()
             if self._recorder is None:
                 return
@@ -162,12 +165,12 @@ class DeferredRecorder:
     def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """The pre-hook of optimizer steps, which belong to the recorded step.
 
-        If an optimizer steps again, with a closure, the next step begins: the closure calls the
-        model.
+        If an optimizer steps again, with a closure, or after a call without gradients, which is not
+        that of a training step, the next step begins: the closure calls the model.
         """
         try:
             has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
-            is_next = has_closure and optimizer in self._have_stepped
+            is_next = has_closure and (optimizer in self._have_stepped or not self._with_grad)
             if threading.get_ident() == self._thread:
                 self._pause() if is_next else self._resume()
         except Exception as error:
