@@ -113,3 +113,16 @@ def test_a_saved_program_of_torch_export(folder, capsys, monkeypatch):
         assert drawn == ("a.dot\n", "")
     assert main(["summary", "other.pt2"]) == 2
     assert "there is no file 'other.pt2'" in capsys.readouterr().err
+
+
+def test_arguments_for_what_is_made_already(folder, capsys):
+    """There is no function to give them to."""
+    (folder / "made_already.py").write_text("import torch\nnet = torch.nn.Linear(4, 2)\n")
+    asked = ("--shape", "1,4", "--set", "size=6", "--arg", "3")
+    _, err = run(capsys, "summary", "made_already.py:net", *asked)
+    said = "made_already.py:net is a module: --arg, --set have no effect on it"
+    assert err == f"torchrecorder: warning: {said}\n"
+    program = torch.export.export(nn.Sequential(nn.Linear(4, 2)), (torch.ones(3, 4),))
+    torch.export.save(program, folder / "model.pt2")
+    _, err = run(capsys, "summary", "model.pt2", "--eval")
+    assert "model.pt2 is an exported program: --eval has no effect on it" in err

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,8 @@ class Target:
             raise InvalidArgument(f"there is no file {self.path!r}")
         if self.is_saved:
             progress.now("reading the recording")
-            return self._as_it_is(load(self.path), effective=())
+            self.warn_of_unused("a recording", TARGET_OPTIONS)
+            return load(self.path)
         return self.record(lambda: self.path if self.is_file else find(self.path), progress)
 
     @property
@@ -136,19 +137,17 @@ class Target:
         """Whether it is a saved recording."""
         return self.path.lower().endswith(SUFFIXES)
 
-    def _as_it_is(self, recording: Recording, effective: Collection[str]) -> Recording:
-        """*recording*, after a warning about given flags that are not *effective*."""
-        values = {name: getattr(self, name) for name in TARGET_OPTIONS if name not in effective}
-        options = {name: TARGET_OPTIONS[name] for name in values}
+    def warn_of_unused(self, what: str, names: Iterable[str]) -> None:
+        """Warn about given options among *names*, because the target is *what* it is."""
+        options = {name: TARGET_OPTIONS[name] for name in names}
         unused = [
-            option.negated[0] if values[name] is False else f"--{option.spelled}"
+            option.negated[0] if getattr(self, name) is False else f"--{option.spelled}"
             for name, option in options.items()
-            if values[name] != self.defaults.get(name, option.default)
+            if getattr(self, name) != self.defaults.get(name, option.default)
         ]
         if unused:
             have = "has" if len(unused) == 1 else "have"
-            warn(f"{self.path} is a recording: {', '.join(unused)} {have} no effect on it")
-        return recording
+            warn(f"{self.path} is {what}: {', '.join(unused)} {have} no effect on it")
 
     def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
         """Record what *finding* returns: a model, or a function that returns one or a recording.
@@ -168,7 +167,9 @@ class Target:
             progress.now(f"making {self.path}")
             model, inputs = _model_and_inputs(self, finding())
             if isinstance(model, Recording):
-                return self._as_it_is(model, effective=MADE_BY_FACTORY)
+                others = [name for name in TARGET_OPTIONS if name not in MADE_BY_FACTORY]
+                self.warn_of_unused("a recording", others)
+                return model
             stack.enter_context(torch.set_grad_enabled(self.grad))
             progress.now("running the model")
             given = {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
@@ -233,7 +234,11 @@ def _model_and_inputs(
     from torchrecorder.capture.exported import is_exported
 
     model, inputs = found, None
-    if not (isinstance(found, torch.nn.Module) or is_exported(found) or target.as_is):
+    if is_exported(found):
+        target.warn_of_unused("an exported program", ("arg", "set", "train"))
+    elif isinstance(found, torch.nn.Module):
+        target.warn_of_unused("a module", ("arg", "set"))
+    elif not target.as_is:
         model, inputs = _made(found, target)
     if isinstance(model, torch.nn.Module):
         with users_code(f"{type(model).__name__}.to({target.device!r})"):
