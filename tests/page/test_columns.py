@@ -202,6 +202,23 @@ def test_a_weight_counts_once_in_each_place() -> None:
     assert page.number("parameters", "body: Sequential") == page.number("parameters", "Net") == 16
 
 
+def test_a_weight_of_several_calls_counts_once_in_totals() -> None:
+    """Of two calls of one module side by side, and of the calls of its class."""
+    model = nn.Linear(4, 4, bias=False)
+    with torchrecorder.Recorder(model) as recorder:
+        model(torch.ones(1, 4)), model(torch.ones(2, 4))
+    page = Page(data_of(recorder.recording, fold=False))
+    weights = next(one for one in page.data["annotations"] if one["key"] == "parameters")
+    strings = page.data["strings"]
+    assert [number for number in weights["values"] if number] == [16, 16]
+    assert weights["total"] == 16
+    assert [(strings[cls], number) for cls, number in weights["classes"]] == [("Linear", 16)]
+    made = next(one for one in page.data["annotations"] if one["key"] == "output_bytes")
+    outer = zip(made["values"], page.items["parent"])
+    assert made["total"] == sum(number or 0 for number, parent in outer if parent < 0)
+    assert made["classes"] == []
+
+
 def test_repeats_of_a_backward_view_are_no_loops() -> None:
     """What leads from one sibling to the next there are gradients, into grad nodes."""
     model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(6)))

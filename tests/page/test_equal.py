@@ -254,7 +254,9 @@ def test_columns_of_numbers_are_those_of_each_place(recording: Recording) -> Non
     ]
     counts = [max(1, len(place.fold)) for place in drawn.tree.places]
     with mock.patch.object(numbers, "AT_ONCE", 3):
-        found = numbers.columns(recording, members, counts, Style(), lambda text: 0, times=True)
+        found = numbers.columns(
+            recording, members, counts, Style(), lambda text: 0, outer=(), calls={}, times=True
+        )
     values = {entry["key"]: entry["values"] for entry in found}
     means = {entry["key"]: entry["means"] for entry in found}
     for annotation in ANNOTATIONS:

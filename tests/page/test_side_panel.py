@@ -117,6 +117,20 @@ def test_costs_are_those_of_the_recording_in_order(visit: Visiting) -> None:
     assert any(row.startswith(largest) and f"{sums[largest]:,}" in row for row in shown)
 
 
+def test_weights_of_several_calls_count_once(visit: Visiting) -> None:
+    """In the share of each call of the total, and in the row of a class."""
+    model = torch.nn.Linear(4, 4)
+    with torchrecorder.Recorder(model) as recorder:
+        (model(torch.ones(1, 4)) + model(torch.ones(2, 4))).sum()
+    seen = visit(recorder.recording, hash="#side=costs")
+    weights = "page.model.data.annotations.find(({ key }) => key === 'parameters')"
+    shares = seen.page.evaluate(f"page.model.all.map(item => page.model.shareOf({weights}, item))")
+    assert [share for share in shares if share] == [1, 1]
+    seen.page.locator("#costs-kind").select_option("Types")
+    [row] = [row.split() for row in rows(seen, "costs") if row.startswith("Linear")]
+    assert "20" in row and "40" not in row
+
+
 def test_only_visible_rows_are_in_the_document(visit: Visiting) -> None:
     """However many there are; scrolling brings the others."""
     seen = visit(deep(900), hash="#side=tree", depth=0)

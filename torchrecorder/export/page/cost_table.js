@@ -39,8 +39,10 @@ const createCostTable = ({ byId, model, types, names, state, actions }) => {
     return sums.get(key);
   }
 
-  // Boxes in a box of the same type are part of its number.
+  // Boxes in a box of the same type are part of its number; weights count once for all calls.
   function sumOf(annotation, type) {
+    const known = annotation.classes.find(([cls]) => model.text(cls) === type);
+    if (known) return known[1];
     let sum = null, end = 0;
     for (const item of types.itemsByType().get(type)) {
       if (item < end || annotation.values[item] === null) continue;

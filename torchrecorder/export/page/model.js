@@ -141,14 +141,9 @@ const createModel = data => {
     slot(tensor, tensors.consumers[tensor].findIndex(item => within(item, scope)));
 
   // The share of an item in the total of an annotation; null if it is not a sum.
-  const totals = new Map();
   function shareOf(annotation, item) {
     if (!annotation.sum) return null;
-    if (!totals.has(annotation)) {
-      totals.set(annotation, children[0].reduce((sum, each) =>
-        sum + (annotation.values[each] ?? 0), 0));
-    }
-    const total = totals.get(annotation), own = annotation.values[item];
+    const { total } = annotation, own = annotation.values[item];
     return total > 0 && own !== null ? Math.min(1, own / total) : null;
   }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.events import ScopeId
 from torchrecorder.export.page_data import numbers
 from torchrecorder.export.page_data.box_appearance import Appearance, TreeAppearance
 from torchrecorder.export.page_data.columns import Columns
@@ -19,7 +20,7 @@ from torchrecorder.style.themes import DARK, LIGHT, Theme
 from torchrecorder.views.collapse import members
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Tree
-from torchrecorder.views.view import BoxKind, Unfolded, View
+from torchrecorder.views.view import Box, BoxKind, Unfolded, View
 
 THEMES = {LIGHT.name: "auto", DARK.name: "dark"}
 """The initial theme of a page for each theme of a style; ``"auto"`` follows the system of the
@@ -74,6 +75,8 @@ def page_data(
             [appearance.count for appearance in appearances],
             style,
             columns.strings,
+            outer=[number for number, place in enumerate(tree.places) if place.parent < 0],
+            calls=_calls(tree, boxes_of[0]),
             times=times,
         ),
         "color_by": by.name if isinstance(by := style.color_by, Annotation) else by,
@@ -81,6 +84,18 @@ def page_data(
         "open": _opened(view, tree),
         **columns.tables(),
     }
+
+
+def _calls(tree: Tree, boxes: Mapping[str, Box]) -> dict[str, list[str]]:
+    """The calls of each class, without what ran in modules: they have their weights."""
+    scopes = tree.view.recording.scopes
+    found: dict[str, list[str]] = {}
+    for place in tree.places:
+        scope = None if place.fold else scopes.get(ScopeId(place.id))
+        if scope is not None:
+            inside = boxes[place.id].members if scope.module is None else (scope.id,)
+            found.setdefault(scope.cls, []).extend(inside)
+    return found
 
 
 def _page_colors(theme: Theme, style: Style) -> dict[str, Any]:

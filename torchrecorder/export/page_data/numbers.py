@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -12,6 +13,7 @@ from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seco
 from torchrecorder.annotations.annotation import Annotation, Numbers
 from torchrecorder.annotations.parameter_owners import ParameterOwners, Whole
 from torchrecorder.annotations.statistics import number, share
+from torchrecorder.events import STORED
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.style import Style
 
@@ -36,6 +38,8 @@ def columns(
     style: Style,
     strings: Callable[[str], int],
     *,
+    outer: Sequence[int],
+    calls: Mapping[str, Sequence[str]],
     times: bool,
 ) -> list[dict[str, Any]]:
     """One entry for each annotation with a number for any place.
@@ -47,6 +51,8 @@ def columns(
         counts: The number of siblings that each place stands for; 1 if it is no fold.
         style: The style, which may name annotations of the user.
         strings: Returns the index of a text.
+        outer: The places that are in no other.
+        calls: The members of the calls of each class.
         times: Whether measured times are included.
     """
     chosen = (item.on(recording) for item in _chosen(style) if times or item.unit != "s")
@@ -57,6 +63,13 @@ def columns(
         wholes = [*map(owned.within, members[places])]  # once for all annotations
         for column in found:
             column.add(wholes, counts[places])
+    every = owned.within(chain.from_iterable(members[place] for place in outer))
+    kept = {value.id for value in recording.values.values() if value.role in STORED}
+    for column in found:
+        column.total = _shown(column.numbers.of_each([every])[0])
+        if kept.issuperset(column.numbers.by_node):
+            sums = {cls: column.numbers.of(inside) for cls, inside in calls.items()}
+            column.by_class = {cls: number for cls, number in sums.items() if number is not None}
     return [
         column.entry(strings) for column in found
         if any(value is not None for value in column.values)
@@ -83,7 +96,13 @@ def _shown(value: float | None) -> float | None:
 
 
 class _NumberColumn:
-    """The number of each place, and the folds whose number is the mean of their siblings."""
+    """The number of each place, and the folds whose number is the mean of their siblings.
+
+    Attributes:
+        total: The number of all places together, in which nothing counts twice.
+        by_class: The same of all calls of each class, if it is a number of weights: their sum would
+            count a weight in each call.
+    """
 
     def __init__(self, numbers: Numbers) -> None:
         self.numbers = numbers
@@ -91,6 +110,8 @@ class _NumberColumn:
         self.values: list[float | None] = []
         self.means: list[int] = []
         self.texts: list[str] = []
+        self.total: float | None = None
+        self.by_class: dict[str, float] = {}
 
     def add(self, places: Sequence[Whole], counts: Sequence[int]) -> None:
         """Add places with these nodes, each of which stands for a *count* of siblings."""
@@ -115,6 +136,8 @@ class _NumberColumn:
             "format": form,
             "log": int(self.annotation.logarithmic),
             "sum": int(self.annotation.merge is sum),
+            "total": self.total,
+            "classes": [[strings(cls), number] for cls, number in self.by_class.items()],
             "means": self.means,
             "values": self.values,
             **({"texts": numbers} if numbers else {}),
