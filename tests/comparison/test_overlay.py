@@ -332,7 +332,7 @@ def test_what_is_returned_instead(turned: bool, tmp_path: Path) -> None:
     for other, marks in ((after, ["added", "removed"]), (before, [""])):
         drawn = compare(before, other).render(tmp_path / "model.dot", depth=9).read_text()
         ways = [line for line in drawn.splitlines() if '-> "out_0"' in line]
-        colors = {"added": stroke_of(drawn, "added"), "removed": stroke_of(drawn, "removed")}
+        colors = {mark: stroke_of(drawn, mark) for mark in marks if mark}
         found = [name for way in ways for name, color in colors.items() if color in way]
         assert sorted(found) == [mark for mark in marks if mark] and len(ways) == len(marks)
 

@@ -296,9 +296,7 @@ def test_a_comparison_shows_what_changed() -> None:
     page = Page(data_of(laid.recording, style, fold=False))
     assert page.facts("0: Linear")["note"] == "changed: out_features: 4 → 8"
     assert "note" not in page.facts("2: Linear")
-    assert [page.data["strings"][text] for text, _ in page.data["legend"]] == [
-        "added", "removed", "different"
-    ]
+    assert [page.data["strings"][text] for text, _ in page.data["legend"]] == ["different"]
 
 
 def test_the_legend_is_of_what_is_closed_too() -> None:

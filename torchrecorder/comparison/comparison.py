@@ -119,7 +119,9 @@ class Comparison:
         both = overlay(self.matching, self.changes)
         marks = {node: kind.value for node, kind in both.marks.items()
                  if node not in both.quiet}
-        summary = tuple(total.titled for total in self._main_totals())
+        is_colored = marks or both.removed or both.added
+        counted = () if is_colored else (self._counted(),)  # nothing else in the legend says it
+        summary = (*counted, *(total.titled for total in self._main_totals()))
         cls = Renaming(chosen.style.rename).cls
         captions = BoxCaptions(both, self.matching, self.changes, cls)
         colors = DiffColors(marks, both.removed, both.added, both.notes, summary, captions.of)
@@ -132,13 +134,16 @@ class Comparison:
         write_file(target, chosen.exporter.export(view, colors.style(chosen.style)))
         return target
 
-    def _lines(self, limit: int | None) -> Iterator[str]:
-        if not self.changes:
-            yield f"{self.name}: no difference"
-            return
+    def _counted(self) -> str:
+        """The number of differences of each kind."""
         counts = Counter(change.kind for change in self.changes)
-        message = ", ".join(f"{counts[kind]} {kind.value}" for kind in ChangeKind if counts[kind])
-        yield f"{self.name}: {message}"
+        found = (f"{counts[kind]} {kind.value}" for kind in ChangeKind if counts[kind])
+        return ", ".join(found) or "no difference"
+
+    def _lines(self, limit: int | None) -> Iterator[str]:
+        yield f"{self.name}: {self._counted()}"
+        if not self.changes:
+            return
         listed = {change.text for change in self.changes}
         if summed := [total for total in self.changed_totals if total not in listed]:
             yield f"  total     {', '.join(summed)}"

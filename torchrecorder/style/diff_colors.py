@@ -128,11 +128,14 @@ class DiffColors:
         lines = [(line, bundle.arrows, {self._mark(arrow, view) for arrow in bundle.arrows})
                  for line, bundle in zip(figure.lines, bundles(view))]
         told = {arrow.head for _, arrows, marks in lines if marks != {""} for arrow in arrows}
+        colored = {
+            box.id: mark for box in view.boxes.values()
+            if (mark := self.mark(box)) is not None
+            and not (box.id in told and self._only_rewired(box, view))
+        }
         shapes = tuple(
             self._with_change(
-                self._equal(shape, box, view, style)
-                if self.mark(box) is None or box.id in told and self._only_rewired(box, view)
-                else shape, box, view
+                shape if box.id in colored else self._equal(shape, box, view, style), box, view
             )
             for shape, box in zip(figure.shapes, view.boxes.values())
         )
@@ -140,10 +143,12 @@ class DiffColors:
             self._framed(group, cluster, view, theme)
             for group, cluster in zip(figure.groups, clusters)
         )
+        framed = [self.marks[cluster.id] for cluster in clusters if cluster.id in self.marks]
+        drawn = [_united(marks) for _, _, marks in lines if marks != {""}]
         return replace(
             figure, shapes=shapes, groups=groups,
             lines=tuple(self._line(line, marks, theme) for line, _, marks in lines),
-            legend=tuple(self._legend(figure, view, style)),
+            legend=tuple(self._legend(figure, view, style, {*colored.values(), *framed, *drawn})),
         )
 
     def _equal(self, shape: Shape, box: Box, view: View, style: Style) -> Shape:
@@ -159,8 +164,11 @@ class DiffColors:
         marked = [item for item in (box.id, *box.members) if item in self.marks]
         return all(item in own and self.marks[item] == REWIRED for item in marked)
 
-    def _legend(self, figure: Figure, view: View, style: Style) -> Iterator[LegendEntry]:
-        """The legend: kinds of unchanged boxes in their pale colors, differences, totals."""
+    def _legend(
+        self, figure: Figure, view: View, style: Style, marks: Collection[str]
+    ) -> Iterator[LegendEntry]:
+        """The legend: kinds of unchanged boxes in their pale colors, the differences that are drawn
+        with *marks*, totals."""
         theme, listed = style.theme, legend(view, style) if style.legend else ()
         yield from (entry for entry in figure.legend if entry not in listed)
         same = {box.id: box for box in view.boxes.values() if self.mark(box) is None}
@@ -170,8 +178,9 @@ class DiffColors:
                 yield replace(entry, look=_pale(entry.look, theme))
             yield from custom_colors(equal, style, soft=True)
         plain = theme.looks["op"]
-        for word, text in WORDS.items():
-            yield LegendEntry(text, _tinted(plain, word, theme), "difference")
+        words = {mark if mark in HUES else "" for mark in marks}
+        for word in filter(words.__contains__, WORDS):
+            yield LegendEntry(WORDS[word], _tinted(plain, word, theme), "difference")
         yield from (LegendEntry(item, theme.text_only, "total") for item in self.summary)
 
     def _with_change(self, shape: Shape, box: Box, view: View) -> Shape:
@@ -204,11 +213,10 @@ class DiffColors:
         return "added" if pairs and all(pair in self.added for pair in pairs) else ""
 
     def _line(self, line: Line, marks: set[str], theme: Theme) -> Line:
-        """*line* in the color of the mark of its arrows; ``"changed"`` if their marks differ."""
+        """*line* in the color of the marks of its arrows."""
         if marks == {""}:
             return line
-        mark = marks.pop() if len(marks) == 1 else "changed"
-        return replace(line, look=_outlined(line.look, mark, theme))
+        return replace(line, look=_outlined(line.look, _united(marks), theme))
 
 
 @dataclass(frozen=True)
@@ -227,6 +235,11 @@ class DiffFinish:
     def in_theme(self, theme: Theme) -> DiffFinish:
         """The same for figures in another theme."""
         return replace(self, style=self.style.in_theme(theme))
+
+
+def _united(marks: Collection[str]) -> str:
+    """The mark of a line with these marks of its arrows; ``"changed"`` if they differ."""
+    return next(iter(marks)) if len(marks) == 1 else "changed"
 
 
 def _plain(box: Box, view: View, theme: Theme) -> Look:

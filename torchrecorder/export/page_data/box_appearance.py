@@ -17,6 +17,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import maker_of
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
+from torchrecorder.style.diff_colors import WORDS
 from torchrecorder.style.draw import draw_in
 from torchrecorder.style.figure import Figure, LegendEntry, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
@@ -136,7 +137,8 @@ class TreeAppearance:
     def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
         """The legend of each theme, including closed boxes."""
         if self.style.finish is not None or not self.style.legend:
-            return tuple(figure.legend for figure in self.opened)
+            drawn = (self.opened, self._closed_figures, self._fold_figures)
+            return tuple(map(_joined_legend, zip(*drawn)))
         boxes = {**self.closed_boxes, **self.tree.view.boxes}
         view = replace(self.tree.view, boxes=boxes)
         graphs = GraphMarks(view)
@@ -161,6 +163,14 @@ class TreeAppearance:
         )
         return light, dark
 
+    @cached_property
+    def _closed_figures(self) -> tuple[Figure, Figure]:
+        return self._closed(self.closed_boxes)
+
+    @cached_property
+    def _fold_figures(self) -> tuple[Figure, Figure]:
+        return self._closed(self.fold_boxes)
+
     def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:
         view = self.tree.view
         chosen = {item: box for item, box in boxes.items() if item in self._chosen}
@@ -172,8 +182,7 @@ class TreeAppearance:
         output_line = self._output_lines()
         leaves, (light, dark) = _shapes(self.opened), self.opened
         groups = {group.id: (group, twin) for group, twin in zip(light.groups, dark.groups)}
-        closed = _shapes(self._closed(self.closed_boxes))
-        folds = _shapes(self._closed(self.fold_boxes))
+        closed, folds = _shapes(self._closed_figures), _shapes(self._fold_figures)
         leaf = {name: text.text for name, text in output_labels(self.opened[0]).items()}
         made: dict[tuple[int, str, str | None, str | None], Appearance] = {}
         for number, first in enumerate(self.equal):
@@ -299,6 +308,16 @@ def _line(outputs: tuple[_Output, ...]) -> str:
 def _titled(label: tuple[Text, ...], title: str) -> tuple[Text, ...]:
     """*label* with another title; unchanged if that is empty."""
     return (Text(title, "title"), *label[1:]) if title else label
+
+
+def _joined_legend(figures: Sequence[Figure]) -> tuple[LegendEntry, ...]:
+    """The legend of the first figure, with the differences that are in any of them."""
+    legends = [figure.legend for figure in figures]
+    found = {row.text: row for rows in legends for row in rows if row.part == "difference"}
+    own = [row for row in legends[0] if row.part != "difference"]
+    totals = [row for row in own if row.part == "total"]
+    differing = [found[text] for text in WORDS.values() if text in found]
+    return (*own[: len(own) - len(totals)], *differing, *totals)
 
 
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
