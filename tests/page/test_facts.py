@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from tests.figures import linear, network
 from tests.graph.test_consistency import blank, changed
 from tests.stepped import stepped
 from torchrecorder.capture.record import Recorder, record
+from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.overlay import overlay
 from torchrecorder.events import (
-    COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, OpId, OpKind, ScopeId, ScopeKind,
-    SourceLine, UnmatchedCall,
+    COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, ModuleId, OpId, OpKind, ScopeId,
+    ScopeKind, SourceLine, UnmatchedCall,
 )
 from torchrecorder.export.page_data import facts as facts_module
 from torchrecorder.export.page_data.data import page_data
@@ -172,9 +175,42 @@ def test_forms_are_distinguished() -> None:
 
 
 def test_notes_come_first() -> None:
-    """Those of a scope and those of its module."""
-    found = rows(network(), "s2", s2=("one",), m2=("two",), s1=("none",))
-    assert found[:3] == [("note", "one"), ("note", "two"), ("class", "nets.Linear")]
+    """Those of a scope, those of its module, and those of its weights."""
+    [weight] = network().modules[ModuleId("m2")].parameters
+    frozen = {weight.value: ("frozen",)}
+    found = rows(network(), "s2", s2=("one",), m2=("two",), s1=("none",), **frozen)
+    assert found[:4] == [
+        ("note", "one"), ("note", "two"), ("note", "weight: frozen"), ("class", "nets.Linear")
+    ]
+
+
+def test_of_an_optimizer_step() -> None:
+    """The module that it updates, if others update other ones."""
+    models = {"first": nn.Linear(2, 2), "second": nn.Linear(2, 2)}
+    steps = [torch.optim.SGD(one.parameters(), 0.1) for one in models.values()]
+    first, second = models.values()
+    with Recorder() as recorder:
+        second(first(torch.ones(1, 2))).sum().backward()
+        for step in steps:
+            step.step()
+    recording = recorder.recording
+    found = [
+        dict(rows(recording, scope.id))["optimizer"]
+        for scope in recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER
+    ]
+    assert found == ["SGD for first", "SGD for second"]
+
+
+def test_of_what_only_the_first_of_two_runs_read() -> None:
+    """It is among the inputs, and said to be removed."""
+    models = [nn.Sequential(nn.Linear(4, 4), *more, nn.Tanh()) for more in ((nn.ReLU(),), ())]
+    pair = [record(model, torch.ones(1, 4)) for model in models]
+    both = overlay((found := compare(*pair)).matching, found.changes).recording
+    [read] = [op for op in both.ops.values() if op.name == "tanh"]
+    forms = [text for title, text in rows(both, read.id) if title.startswith("in ")]
+    assert [form.endswith(", removed") for form in forms] == [False, True]
+    gone = next(op for op in both.ops.values() if op.name == "relu")
+    assert not any("removed" in text for _, text in rows(both, gone.id))
 
 
 def test_of_what_repeats() -> None:

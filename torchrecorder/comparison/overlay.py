@@ -108,7 +108,10 @@ class _Merger:
         arrows = (self._own_reads(removed, recording), self._own_reads(added, recording))
         seen = fold_labels(recording, loud, notes, *arrows, instead).keys()
         quietly = frozenset(labels.keys() - seen)
-        recording = replace(recording, own_differences=labels, quiet_differences=quietly)
+        former_reads = frozenset(pair for pair in removed if pair[1] not in recording.former)
+        recording = replace(
+            recording, former_reads=former_reads, own_differences=labels, quiet_differences=quietly
+        )
         return Overlay(recording, marks, removed, added, instead, quiet, notes)
 
     def _own_reads(

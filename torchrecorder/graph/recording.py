@@ -110,8 +110,8 @@ class RecordedRun:
         function_calls: Calls of Python functions between modules and operations.
         grad_switches: Changes of ``requires_grad`` of leaves in the run, in run order.
         former: In a comparison, the ids of nodes that only the first run has; no number has them.
-        own_differences: In a comparison, the difference of a scope, op or value from its
-            counterpart, as a text that is equal for equal differences.
+        former_reads: There, a value and an op of both runs for each read of the first run only.
+        own_differences: There, the difference of a scope, op or value; equal texts if it is equal.
         quiet_differences: Ids of those that change no result, or follow from others.
     """
 
@@ -140,6 +140,7 @@ class RecordedRun:
     function_calls: Mapping[FunctionId, FunctionCall] = field(default_factory=dict)
     grad_switches: tuple[GradSwitch, ...] = ()
     former: frozenset[str] = field(default=frozenset(), compare=False)
+    former_reads: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False)
     own_differences: Mapping[str, str] = field(default_factory=dict, compare=False)
     quiet_differences: frozenset[str] = field(default=frozenset(), compare=False)
 

@@ -107,10 +107,18 @@ const createModel = data => {
     return [...result];
   }
 
-  // The tensors that enter `scope`, with the items that produce them: {tensor, item, slot} each.
+  // The reads that only the first of two compared runs has.
+  const formerReads = new Set(data.former_reads.map(pair => pair.join()));
+  const isFormer = (tensor, index) => formerReads.has(`${tensor},${index}`);
+  const isFormerIn = (tensor, scope) => formerReads.size > 0 && tensors.consumers[tensor]
+    .every((item, index) => !within(item, scope) || isFormer(tensor, index));
+
+  // The tensors that enter `scope`, with the items that produce them: {tensor, item, slot, former}
+  // each.
   const inputs = memoizeLast(scope =>
     crossing(consumed, scope, tensor => !within(tensors.producer[tensor], scope))
-      .map(tensor => ({ tensor, item: tensors.producer[tensor], slot: slotIn(tensor, scope) })));
+      .map(tensor => ({ tensor, item: tensors.producer[tensor], slot: slotIn(tensor, scope),
+        former: isFormerIn(tensor, scope) })));
 
   // The tensors that leave `scope`, once for each item that consumes them.
   const outputs = memoizeLast(scope => {
@@ -118,7 +126,9 @@ const createModel = data => {
     const leaves = tensor => tensors.consumers[tensor].some(isOutside);
     for (const tensor of crossing(produced, scope, leaves)) {
       tensors.consumers[tensor].forEach((item, index) => {
-        if (isOutside(item)) result.push({ tensor, item, slot: slot(tensor, index) });
+        if (isOutside(item)) {
+          result.push({ tensor, item, slot: slot(tensor, index), former: isFormer(tensor, index) });
+        }
       });
     }
     return result;
@@ -178,7 +188,7 @@ const createModel = data => {
   return {
     data, all, count, text, children, level, end, canOpen, openable, within, ancestors, label, title,
     members, carries, details, look, lineLook, path, find, linkName, inputs, outputs, slot, shareOf,
-    isOtherSibling,
+    isFormer, isOtherSibling,
     shownChildren: (scope, siblings) => shownChildren(items, children, scope, siblings),
     parent: item => items.parent[item],
     isFold: item => Boolean(items.fold[item]),

@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createModuleTree = ({ byId, stage, model, types, actions }) => {
+const createModuleTree = ({ byId, stage, model, types, names, actions }) => {
   const INDENT = 14, MOST_INDENTED = 140;  // pixels
   const element = byId("tree"), expanded = new Set(model.children[0]);
   const inner = new Map();
@@ -28,7 +28,8 @@ const createModuleTree = ({ byId, stage, model, types, actions }) => {
     const dot = createElement("i", "dot");
     dot.style.background = actions.swatch(item);
     const row = createElement("div", "row", null,
-      expander, dot, createElement("b", "", name), createElement("small", "", type ?? ""));
+      expander, dot, createElement("b", "", name),
+      createElement("small", "", names.joined(type, names.number(item))));
     row.id = `tree-${item}`;
     row.title = model.title(item);
     row.setAttribute("role", "treeitem");

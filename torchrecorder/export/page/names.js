@@ -24,8 +24,10 @@ const createNames = model => {
     return parent >= 0 && model.isFold(parent) ? `step ${text}` : text;
   }
 
-  // The numbers of an item and of all around it, the outermost first.
-  const numbers = item => [...model.ancestors(item), item].map(number).filter(Boolean).join(" · ");
+  // The numbers of an item and of all around it, the outermost first; without those of what is also
+  // around the item `near`.
+  const numbers = (item, near = -1) => [...model.ancestors(item), item]
+    .filter(each => near < 0 || !model.within(near, each)).map(number).filter(Boolean).join(" · ");
 
   // The path of an item, unless it is that of the module around it.
   const ownPath = item =>
@@ -34,7 +36,7 @@ const createNames = model => {
   const joined = (...parts) => parts.filter(Boolean).join(" · ");
 
   // Where an item is: its path or that of what is around it, and the numbers.
-  const place = item => joined(model.path(item), numbers(item));
+  const place = (item, near) => joined(model.path(item), numbers(item, near));
 
   // The module that an item is or is in, without the functions between, and the numbers.
   const module = item => joined(model.path([...model.ancestors(item), item]
@@ -56,5 +58,5 @@ const createNames = model => {
     return around ? own.slice(around.length + 1) : own;
   }
 
-  return { joined, numbers, ownPath, place, module, sibling, short };
+  return { joined, number, numbers, ownPath, place, module, sibling, short };
 };

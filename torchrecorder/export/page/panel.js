@@ -63,14 +63,15 @@ const createPanel = ({ byId, stage, model, types, names, state, actions }) => {
   }
 
   // A link to a box with the tensor between, or with the number of tensors.
-  function neighborLink({ item, tensors, slot }) {
-    const text = tensors.length > 1 ? `${tensors.length} tensors` : model.tensorText(tensors[0]);
-    const dot = createElement("i", "dot"), path = item >= 0 && model.path(item);
+  function neighborLink({ item, tensors, slot, former }) {
+    const text = (tensors.length > 1 ? `${tensors.length} tensors` : model.tensorText(tensors[0]))
+      + (former ? ", removed" : "");
+    const dot = createElement("i", "dot"), place = item >= 0 && names.place(item, state.get().selected);
     if (item >= 0) dot.style.background = actions.swatch(item);
     const link = createButton("link", "", () => actions.goTo(item), dot,
       createElement("b", "", item >= 0 ? model.title(item) : "outside"),
       createElement("small", "", [slot, text].filter(Boolean).join("  ")),
-      ...(path ? [createElement("span", "", path)] : []));
+      ...(place ? [createElement("span", "", place)] : []));
     link.disabled = item < 0;
     return link;
   }
@@ -98,11 +99,12 @@ const createPanel = ({ byId, stage, model, types, names, state, actions }) => {
   }
 
   function noteLink(item) {
-    const dot = createElement("i", "dot");
+    const place = names.place(item, state.get().selected), dot = createElement("i", "dot");
     dot.style.background = actions.swatch(item);
     return createButton("link", "", () => actions.goTo(item), dot,
       createElement("b", "", model.title(item)),
-      createElement("small", "", model.notes(item).join("\n")));
+      createElement("small", "", model.notes(item).join("\n")),
+      ...(place ? [createElement("span", "", place)] : []));
   }
 
   // The numbers of an item, with its share of the total if they add up.
@@ -201,7 +203,7 @@ const createPanel = ({ byId, stage, model, types, names, state, actions }) => {
     const { producer, consumers } = model.data.tensors, now = state.get();
     const from = [{ item: producer[tensor], tensor, slot: "" }];
     const to = consumers[tensor].map((item, index) =>
-      ({ item, tensor, slot: model.slot(tensor, index) }));
+      ({ item, tensor, slot: model.slot(tensor, index), former: model.isFormer(tensor, index) }));
     return [
       header("tensor", model.tensorText(tensor) || "tensor"),
       ...neighborSection("Made by", relations.merged(model, now, from)),

@@ -34,21 +34,44 @@ const relations = (() => {
     return item;
   }
 
-  // Neighbors as the boxes that are visible for them: {item, tensors, slot} each, once for each
-  // tensor, or once for a box with many tensors. The argument of a consumer in a closed box is not
-  // an argument of that box.
+  // The box that would be visible for an item in another sibling of `fold` if that were shown, open
+  // like the one that is.
+  function boxInSibling(model, { open, siblings }, fold, item) {
+    const path = [...model.ancestors(item), item], first = path.indexOf(fold) + 1;
+    let [twin] = model.shownChildren(fold, siblings);
+    for (const [index, each] of path.slice(first).entries()) {
+      if (index && model.isOtherSibling(each, siblings)) return model.parent(each);
+      if (!open.has(each) && !open.has(twin)) return each;
+      const next = model.children[each + 1].indexOf(path[first + index + 1]);
+      twin = model.children[twin + 1]?.[next];
+    }
+    return item;
+  }
+
+  // The box that stands for an item beside the selected one, which is in it.
+  function neighborBox(model, now, item) {
+    const box = visibleBox(model, now, item);
+    if (now.selected < 0 || !model.within(now.selected, box)) return box;
+    return model.isFold(box) && box !== now.selected ? boxInSibling(model, now, box, item) : item;
+  }
+
+  // Neighbors as the boxes that are visible for them: {item, tensors, slot, former} each, once for
+  // each tensor, or once for a box with many tensors. The argument of a consumer in a closed box is
+  // not an argument of that box.
   function merged(model, now, list, areConsumers = false) {
     const byBox = new Map();
-    for (const { item, tensor, slot } of list) {
-      const visible = item < 0 ? item : visibleBox(model, now, item);
-      const box = now.selected >= 0 && model.within(now.selected, visible) ? item : visible;
+    for (const { item, tensor, slot, former } of list) {
+      const box = item < 0 ? item : neighborBox(model, now, item);
       const own = areConsumers ? box === item : !model.canOpen(now.selected);
       if (!byBox.has(box)) byBox.set(box, new Map());
-      if (!byBox.get(box).has(tensor)) byBox.get(box).set(tensor, own ? slot : "");
+      const known = byBox.get(box).get(tensor);
+      if (!known) byBox.get(box).set(tensor, { slot: own ? slot : "", former });
+      else known.former &&= former;
     }
-    return [...byBox].flatMap(([item, slots]) => (slots.size > FEW
-      ? [{ item, tensors: [...slots.keys()], slot: "" }]
-      : [...slots].map(([tensor, slot]) => ({ item, tensors: [tensor], slot }))));
+    return [...byBox].flatMap(([item, found]) => (found.size > FEW
+      ? [{ item, tensors: [...found.keys()], slot: "",
+        former: [...found.values()].every(each => each.former) }]
+      : [...found].map(([tensor, each]) => ({ item, tensors: [tensor], ...each }))));
   }
 
   // The visible boxes that produce inputs of `item` or consume its outputs: item -> "in" | "out".

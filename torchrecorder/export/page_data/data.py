@@ -67,6 +67,7 @@ def page_data(
         "tensors": tensors.columns(),
         "tensor_trunks": tensors.members(),
         "loops": [*drawn.rounds],
+        "former_reads": tensors.former_reads(),
         "marks": tensors.marks(),
         "closed_marks": tensors.closed_marks(),
         "annotations": numbers.columns(

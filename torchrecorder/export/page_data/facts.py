@@ -21,6 +21,7 @@ from torchrecorder.query.failed_backward import why_backward_failed
 from torchrecorder.style import labels
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.gradients import GradCaptions
+from torchrecorder.style.region_captions import RegionCaptions
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import TreeNode
 from torchrecorder.views.view import BoxKind, View
@@ -48,6 +49,7 @@ class Facts:
         self.similar = similar
         self.differences = Differences(view.recording)
         self.grads = GradCaptions(view.recording)
+        self.regions = RegionCaptions(view.recording)
         self.kernels = kernels_of(view.recording)
         self.breaks = breaks_at(view.recording)
 
@@ -77,7 +79,11 @@ class Facts:
     def _noted(self, item: str) -> tuple[str, ...]:
         scope = self.recording.scopes.get(ScopeId(item))
         module = scope.module if scope is not None else None
-        return (*self.notes.get(item, ()), *self.notes.get(module or "", ()))
+        weights = self.recording.modules[module].stored if module is not None else ()
+        return (
+            *self.notes.get(item, ()), *self.notes.get(module or "", ()),
+            *(f"{name}: {text}" for name, value in weights for text in self.notes.get(value, ())),
+        )
 
     def _rows(self, place: TreeNode) -> tuple[FactRow, ...]:
         step = step_of(self.recording, place.id)
@@ -135,7 +141,10 @@ class Facts:
 
     def _scope(self, scope: Scope) -> Iterator[FactRow]:
         module = self.recording.module_of(scope)
-        yield "class" if module else scope.kind.value, module.qualname if module else scope.cls
+        if module is not None:
+            yield "class", module.qualname
+        else:
+            yield scope.kind.value, " ".join((scope.cls, *self.regions.details(scope)))
         if module is not None:
             yield from self._module(module, scope)
         yield from self._slots("in", scope.inputs)
@@ -173,7 +182,9 @@ class Facts:
         yield from op.arguments
         for slot, (title, form) in zip(op.inputs, self._slots("in", op.inputs)):
             stored = slot.value in self._stored_values
-            yield title, f"{form}, {values[slot.value].role.value}" if stored else form
+            form += f", {values[slot.value].role.value}" if stored else ""
+            former = (slot.value, op.id) in self.recording.former_reads
+            yield title, f"{form}, removed" if former else form
         for value_id in op.outputs:
             yield "out", self._output(op, values[value_id])
         grads = self.recording.owned.get(op.id, ())

@@ -21,6 +21,7 @@ from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
 from torchrecorder.views.bundles import MAX_SINGLE_ARROWS, ROLES, UPDATES, FlowKind, bundles
 from torchrecorder.views.tree import Tree
+from torchrecorder.views.view import Arrow
 
 
 class TensorColumns:
@@ -79,6 +80,21 @@ class TensorColumns:
             for reader, place in enumerate(places)
             if (mark := self.marked.get(place)) is not None
         ]
+
+    def former_reads(self) -> list[list[int]]:
+        """For each read that only the first of two compared runs has the row of the tensor, and
+        which of its readers."""
+        former = self.view.recording.former_reads
+        return [
+            [row, reader]
+            for row, places in enumerate(self.arrows if former else ())
+            for reader, place in enumerate(places)
+            if (pairs := self._pairs(self.view.arrows[place])) and former.issuperset(pairs)
+        ]
+
+    def _pairs(self, arrow: Arrow) -> set[tuple[str, str]]:
+        """The value on an arrow with each op that reads it."""
+        return {(arrow.value or "", reader) for reader in self.view.readers(arrow)}
 
     def closed_marks(self) -> list[list[int]]:
         """For each mark at a closed module its item, the row of the tensor, text and place."""
