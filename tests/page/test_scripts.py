@@ -78,6 +78,7 @@ def test_scale_of_nothing_and_of_equals(flat: Any) -> None:
     """No numbers: no colors. One number: the strongest."""
     assert flat("color.scale([null, NaN], { log: true }).at(1)") is None
     assert flat("color.scale([3, 3]).at(3)") == 1
+    assert flat("color.scale([0, 0], { sum: true }).at(0)") == flat("color.scale([0]).at(0)") == 0
 
 
 def test_zoom_keeps_what_is_under_the_pointer(flat: Any) -> None:

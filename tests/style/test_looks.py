@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.figures import linear
+from tests.figures import linear, network
+from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.events import OpId, ScopeKind
 from torchrecorder.recording import Recording
+from torchrecorder.style.color import scale
 from torchrecorder.style.diff_colors import DiffColors
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Look
@@ -229,3 +231,17 @@ def test_a_rule_may_give_any_outline_beside_a_scale(color: str) -> None:
     style = Style(color_by="parameters", rules=(lambda box, view, theme: look,))
     looks = {shape.kind: shape.look for shape in draw(make_view(run.recording()), style).shapes}
     assert looks["input"].stroke == color
+
+
+@pytest.mark.parametrize(("number", "share"), [(0.0, 0.0), (3.0, 1.0)])
+@pytest.mark.parametrize("log", [False, True])
+def test_equal_numbers_are_the_largest_and_zeros_the_smallest(
+    log: bool, number: float, share: float
+) -> None:
+    """A number of NaN that is zero everywhere is no alarm; the legend has its color."""
+    own = Annotation("own", "Own", "", lambda run: dict.fromkeys(run.ops, number), None, str, log)
+    view = make_view(network(), ViewOptions())
+    figure = draw(view, Style(color_by=own, legend=True))
+    fill = scale(THEMES["light"].heat, share)
+    assert fill in {shape.look.fill for shape in figure.shapes}
+    assert fill == next(row.look.fill for row in figure.legend if row.text == str(number))

@@ -64,13 +64,13 @@ class ColorScale:
         return replace(look, fill=one.fill, stroke=one.stroke, text=one.text)
 
     def share(self, number: float) -> float:
-        """The position of a number on the scale, from 0 to 1."""
+        """The position of a number on the scale, from 0 to 1; of equal numbers 1, of zeros 0."""
         low, high = self.low, self.high
         if self.logarithmic:
             if number <= 0:
                 return 0.0
             low, high, number = math.log(low), math.log(high), math.log(number)
-        return (number - low) / (high - low) if high > low else 1.0
+        return (number - low) / (high - low) if high > low else float(self.high != 0)
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """The number of the box."""
@@ -109,7 +109,7 @@ class ColorScale:
     def _steps(self, theme: Theme) -> list[LegendEntry]:
         """Equal steps of the scale, as many as have different texts; a single one if all numbers
         are equal."""
-        texts = {1.0: self._number(1.0)}
+        texts = {self.share(self.high): self._number(1.0)}
         for steps in range(1, SCALE_COLORS) if self.low < self.high else ():
             shares = [step / steps for step in range(steps + 1)]
             finer = {share: self._number(share) for share in shares}

@@ -72,7 +72,8 @@ const color = (() => {
   }
 
   // The range of `values`, and `at`, the position of a number in it, 0..1. The range of sums begins
-  // at 0, so that the color is the share; with `log`, it is logarithmic.
+  // at 0, so that the color is the share; with `log`, it is logarithmic. If all are equal, they are
+  // the largest; zeros the smallest.
   function scale(values, { log = false, sum = false, range = null } = {}) {
     const known = values.filter(value => Number.isFinite(value) && (!log || value > 0));
     let low = sum && !log && known.length ? 0 : Infinity, high = -Infinity;
@@ -87,7 +88,7 @@ const color = (() => {
     const at = value => {
       if (value === null || Number.isNaN(value)) return null;
       if (isLog && value <= 0) return 0;
-      return extent > 0 ? Math.min(1, Math.max(0, (transform(value) - begin) / extent)) : 1;
+      return extent > 0 ? Math.min(1, Math.max(0, (transform(value) - begin) / extent)) : Number(value !== 0);
     };
     return { low, high, log: isLog, at };
   }

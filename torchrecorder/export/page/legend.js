@@ -11,10 +11,13 @@ const legend = (() => {
   function ofAnnotation({ annotation, scale, ramp, hasMeans }) {
     const { title } = annotation;
     if (scale.low === null) return { title, note: "no box shown has this number", ends: [] };
-    const values = scale.low === scale.high ? [scale.high] : [scale.low, middle(scale), scale.high];
+    const isOne = scale.low === scale.high;
+    const values = isOne ? [scale.high] : [scale.low, middle(scale), scale.high];
     const note = `of the boxes shown${hasMeans ? " (mean for ×N)" : ""}` +
       (scale.log ? ", on a logarithmic scale" : "");
-    return { title, note, ramp, ends: values.map(each => numbers.format(each, annotation.format)) };
+    const only = isOne ? () => ramp(scale.at(scale.high)) : ramp;
+    return { title, note, ramp: only,
+      ends: values.map(each => numbers.format(each, annotation.format)) };
   }
 
   // A title with a scale, or with rows of looks in `entries`; null if there is nothing to explain.
