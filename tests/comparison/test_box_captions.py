@@ -276,7 +276,7 @@ def test_measured_numbers_are_never_cut(tmp_path: Path) -> None:
     assert "first_projection: Norm +19.4 %" in closed and "×13.4" in closed
     flops = measuring(net(), "flops", o0=1e6), measuring(net(), "flops", o0=2e6)
     found = labels_of(compare(*flops, numbers="flops"), tmp_path, depth=1)
-    assert "FLOPs 1.00 MFLOP → 2.00 MFLOP" in found["fc1: Linear"].split(" | ")
+    assert "1.00 MFLOP → 2.00 MFLOP (+100 %)" in found["fc1: Linear"].split(" | ")
 
 
 def test_modules_are_closed_until_the_text_about_differences_fits(tmp_path: Path) -> None:

@@ -109,6 +109,11 @@ class Annotation:
     def __post_init__(self) -> None:
         check(self, CHECKS)
 
+    def titled(self, text: str) -> str:
+        """The *text* of a number with the title; alone if it has a unit of the same name."""
+        says_it = self.unit in text and self.title == f"{self.unit}s"
+        return text if says_it else f"{self.title} {text}"
+
     def on(self, recording: RecordedRun) -> Numbers:
         """The numbers of *recording*.
 

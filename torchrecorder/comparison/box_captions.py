@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from torchrecorder.annotations import by_name
+from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.comparison.display_names import AROUND, differences, hyperparameters
 from torchrecorder.comparison.edge_match import RETURNS
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
@@ -145,9 +146,9 @@ class BoxCaptions:
         elif kind in NOW:
             yield NOW[kind]
         elif kind is ChangeKind.MEASURED:
-            title, numbers, share = _measured(change.text)
-            whole = f"{title} {numbers} {share}".strip()
-            yield whole if len(whole) <= MAX_LINE_LENGTH else f"{title} {numbers}"
+            annotation, numbers, share = _measured(change.text)
+            whole = annotation.titled(f"{numbers} {share}".strip())
+            yield whole if len(whole) <= MAX_LINE_LENGTH else annotation.titled(numbers)
         elif kind is ChangeKind.RETIMED or self._is_short_rewiring(change):
             yield change.text
 
@@ -253,8 +254,8 @@ class BoxCaptions:
         elif kind in NOW:
             yield NOW[kind]
         elif kind is ChangeKind.MEASURED:
-            title, numbers, share = _measured(change.text)
-            yield f"{title} {share.strip('()') or numbers}"
+            annotation, numbers, share = _measured(change.text)
+            yield f"{annotation.title} {share.strip('()') or numbers}"
         elif kind in (ChangeKind.REPLACED, *FORMS) or self._is_short_rewiring(change):
             yield change.text
 
@@ -275,11 +276,11 @@ class BoxCaptions:
         return f"{outer.name}.{step.name}" if numbered else step.name
 
 
-def _measured(text: str) -> tuple[str, str, str]:
-    """The title of a number, its values in both runs, and by how much they differ, if known."""
+def _measured(text: str) -> tuple[Annotation, str, str]:
+    """The annotation of a number, its values in both runs, and how much they differ, if known."""
     name, _, change = text.partition(": ")
     numbers, _, share = change.partition(" (")
-    return by_name(name).title, numbers, f"({share}" if share else ""
+    return by_name(name), numbers, f"({share}" if share else ""
 
 
 def _joined(kind: ChangeKind, text: str, names: Sequence[str]) -> str:

@@ -156,10 +156,9 @@ class BoxNumbers:
 
 def box_line(numbers: Numbers, view: View, box: Box) -> str:
     """The number of a box with its title; may be empty."""
-    text = numbers.text(box.members)
+    text, titled = numbers.text(box.members), numbers.annotation.titled
     if not text:
         mean = numbers.mean(box.members, view.copies(box))
-        show = numbers.annotation.show
-        return f"{numbers.annotation.title} {show(mean)} on average" if mean is not None else ""
+        return titled(f"{numbers.annotation.show(mean)} on average") if mean is not None else ""
     summed = numbers.annotation.merge is sum and view.copies(box) > 1
-    return f"{numbers.annotation.title} {text}{' in total' if summed else ''}"
+    return titled(f"{text}{' in total' if summed else ''}")
