@@ -204,3 +204,40 @@ def test_very_many_boxes_do_not_move(
     assert moved == moves
     assert seen.troubles == []
     seen.window.close()
+
+
+@pytest.mark.parametrize("ops", [6, 60])
+def test_colors_leave_in_sight_what_was(visit: Visiting, ops: int) -> None:
+    """All of a picture of which all was visible, and the beginning of one that is at it."""
+    seen = visit(nested(0, 0, before=ops), fold=False)
+    whole = (
+        "camera.contains(camera.visibleArea(page.stage.view(), page.stage.freeSize()),"
+        " { x: 0, y: 0, w: page.stage.picture().width, h: page.stage.picture().height })"
+    )
+    for key in ("output_bytes", None, "output_bytes"):
+        height = seen.page.evaluate("page.stage.picture().height")
+        seen.page.evaluate("key => page.actions.colorBy(key)", key)
+        seen.settle()
+        assert seen.page.evaluate("page.stage.picture().height") != height
+        assert seen.page.evaluate(whole) == (ops == 6)
+        assert frame(seen, 0)[1] > 0
+
+
+def test_a_line_that_was_clicked_is_beside_the_panel(program: Any, tmp_path: Path) -> None:
+    """Where it was clicked."""
+    path = network().render(tmp_path / "page.html", depth=2)
+    seen = Visit(program, viewport={"width": 600, "height": 420}).open(path)
+    line = "page.stage.picture().lines.find(({ tail }) => tail === 0)"
+    _, (x, y) = seen.page.evaluate(f"{line}.points.slice(0, 2)")
+    px, py = seen.page.evaluate(f"camera.toScreen(page.stage.view(), {x}, {y - 6})")
+    box = seen.page.locator("#stage").bounding_box()
+    assert box is not None
+    seen.page.mouse.click(box["x"] + px, box["y"] + py)
+    seen.page.locator("#panel").wait_for()
+    seen.settle()
+    assert seen.state("tensor") >= 0
+    now, width = seen.page.evaluate(
+        f"[camera.toScreen(page.stage.view(), {x}, {y})[0], page.stage.freeSize().width]")
+    assert px > width > now > 0
+    assert seen.troubles == []
+    seen.window.close()

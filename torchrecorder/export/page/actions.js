@@ -14,7 +14,8 @@ const createActions = ({ model, types, state, stage, styling }) => {
     else state.set({ selected: item, tensor: -1 }, details);
   }
 
-  const selectTensor = tensor => state.set({ tensor, selected: -1 }, { by: "pointer" });
+  const selectTensor = (tensor, at) =>
+    state.set({ tensor, selected: -1 }, { by: "pointer", at });
 
   function clearSelection() {
     state.set(NOTHING);

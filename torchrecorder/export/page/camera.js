@@ -124,12 +124,15 @@ const camera = (() => {
   const overlaps = (one, other) => one.x < other.x + other.w && one.x + one.w > other.x &&
     one.y < other.y + other.h && one.y + one.h > other.y;
 
+  const contains = (one, other) => one.x <= other.x && one.x + one.w >= other.x + other.w &&
+    one.y <= other.y && one.y + one.h >= other.y + other.h;
+
   // The parts of a picture in `area`; a picture in a transition is one part.
   const visibleParts = (picture, area) =>
     picture.parts?.filter(part => overlaps(part.area, area)) ?? [picture];
 
   return {
     toWorld, toScreen, moved, zoomed, fitted, overview, centered, initial, showing,
-    revealing, clamped, interpolated, visibleArea, overlaps, visibleParts,
+    revealing, clamped, interpolated, visibleArea, overlaps, contains, visibleParts,
   };
 })();

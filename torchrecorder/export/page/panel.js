@@ -256,17 +256,20 @@ const createPanel = ({ byId, stage, model, types, names, state, actions }) => {
   });
 
   // Delayed after a click, because the panel would catch the second click of a double-click.
-  function updateSoon(byPointer) {
+  function updateSoon({ by, at }) {
     clearTimeout(timer);
-    if (element.hidden && byPointer) timer = setTimeout(appear, DELAY);
+    const place = at && camera.toWorld(stage.view(), ...at);
+    if (element.hidden && by === "pointer") timer = setTimeout(() => appear(place), DELAY);
     else update();
   }
 
-  // Shows the panel, and moves the box that was clicked out from below it.
-  function appear() {
+  // Shows the panel, and moves what was clicked out from below it: a box, or the `place` on a line.
+  function appear(place) {
     update();
-    const box = stage.frame(state.get().selected);
-    if (!box || element.hidden) return;
+    if (element.hidden) return;
+    const { selected } = state.get(), box = stage.frame(selected);
+    if (selected < 0 && place) stage.reveal(place);
+    if (!box) return;
     const { width, height } = stage.freeSize(), view = stage.view();
     const [right, bottom] = camera.toScreen(view,
       box.x + Math.min(box.w, 200), box.y + Math.min(box.h, 60));
@@ -277,7 +280,7 @@ const createPanel = ({ byId, stage, model, types, names, state, actions }) => {
   state.onChangeFirst((now, before, details) => {
     isAbout = isAbout && now.selected < 0 && now.tensor < 0;
     if (now.selected !== before.selected || now.tensor !== before.tensor) {
-      updateSoon(details.by === "pointer");
+      updateSoon(details);
     } else if (layoutInputs.changed(now, before) && !element.hidden) {
       const top = element.scrollTop;
       update();

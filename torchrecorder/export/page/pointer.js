@@ -110,7 +110,7 @@ const attachPointer = ({ byId, stage, tooltip, actions, boxMenu }) => {
     lastClick = { at, time };
     if (shiftKey && box) return actions.showPathsTo(box.item, { by: "pointer", at });
     const line = stage.lineAt(...at, reach);
-    if (line && (!box || box.open)) return actions.selectTensor(line.tensor);
+    if (line && (!box || box.open)) return actions.selectTensor(line.tensor, at);
     return actions.select(box ? box.item : -1, { by: "pointer", at });
   }
 

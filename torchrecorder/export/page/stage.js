@@ -120,7 +120,7 @@ const createStage = ({ byId, model, state, styling }) => {
     else if (details.anchor >= 0) {
       const { anchor, at, corner } = details;
       animateTo(next, anchoredView(next, anchor, at, corner));
-    } else if (details.keep) animateTo(next, anchoredView(next, ...boxInMiddle()));
+    } else if (details.keep) animateTo(next, keptView(next));
     else if (details.turn) animateTo(next, turnedView(next), LONG_DURATION);
     else animateTo(next, overview(next), LONG_DURATION);
   }
@@ -129,6 +129,16 @@ const createStage = ({ byId, model, state, styling }) => {
   function boxInMiddle() {
     const middle = [freeSize().width / 2, freeSize().height / 2];
     return [boxAt(...middle)?.item ?? -1, middle];
+  }
+
+  // The view of the picture `next` in which that box stays; all of it, if all was visible before; the
+  // initial view instead of an initial view.
+  function keptView(next) {
+    if (isInitial) return initialView(next);
+    const kept = anchoredView(next, ...boxInMiddle());
+    const isWhole = (of, at) => camera.contains(camera.visibleArea(at, freeSize()), areaOf(of));
+    return isWhole(picture, view) && !isWhole(next, kept)
+      ? camera.fitted(areaOf(next), freeSize(), view.k) : kept;
   }
 
   // The closed box nearest to the middle of the window.
@@ -176,6 +186,12 @@ const createStage = ({ byId, model, state, styling }) => {
   function show(item, zoom = false) {
     const box = frame(item);
     if (box) animateTo(picture, readableView(box, zoom), MOVE_DURATION);
+  }
+
+  // Moves as little as possible so that the point `at` of the picture is visible.
+  function reveal([x, y]) {
+    const next = camera.showing(view, { x, y, w: 0, h: 0 }, freeSize());
+    if (next.x !== view.x || next.y !== view.y) animateTo(picture, next, MOVE_DURATION);
   }
 
   function zoom(factor, px = freeSize().width / 2, py = size.height / 2) {
@@ -242,7 +258,7 @@ const createStage = ({ byId, model, state, styling }) => {
   resize();
 
   return {
-    scene, layout, setView, zoom, show, boxAt, lineAt, isOnSiblings, openInMiddle, frame,
+    scene, layout, setView, zoom, show, reveal, boxAt, lineAt, isOnSiblings, openInMiddle, frame,
     requestDraw, freeSize,
     fit: () => animateTo(picture, fitted(), MOVE_DURATION),
     showBeginning: () => animateTo(picture, initialView(), 0),
