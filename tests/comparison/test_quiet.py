@@ -96,6 +96,15 @@ def test_frozen_modules_have_a_text_and_no_color(tmp_path: Path) -> None:
     assert "frozen" not in mixed["0: Linear"].replace("now frozen", "")
 
 
+def test_weights_of_which_only_some_are_frozen_are_counted(tmp_path: Path) -> None:
+    """A module is only called frozen if all of it is."""
+    before, after = _frozen(), _frozen("0.weight", "0.bias", "1.0.bias")
+    whole, inner = (labels(tmp_path, before, after, depth=depth) for depth in (0, 2))
+    assert whole["Sequential"] == "40 params, 16 trained | 3 weights now frozen"
+    assert inner["0: Linear"].endswith("20 params, now frozen")
+    assert labels(tmp_path, after, before, depth=0)["Sequential"].endswith("| now trainable")
+
+
 def test_no_module_is_opened_for_it() -> None:
     """The way is open to the new layer, and to no other."""
     both = _both(_frozen(), _frozen(*ALL))

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from torchrecorder.annotations import by_name
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.checks import plural
 from torchrecorder.comparison.display_names import AROUND, differences, hyperparameters
 from torchrecorder.comparison.edge_match import RETURNS
 from torchrecorder.comparison.kinds import ALONE, Change, ChangeKind
@@ -227,7 +228,15 @@ class BoxCaptions:
             if len(kinds) > 1 or pieces:
                 kinds.pop(kind, None)
         for kind, texts in kinds.items():
-            yield from (_joined(kind, text, names) for text, names in texts.items())
+            is_partial = kind in NOW and self._is_mixed(scope)
+            for text, names in texts.items():
+                weights = f"{plural(len(names), 'weight')} " if is_partial else ""
+                yield weights + _joined(kind, text, names)
+
+    def _is_mixed(self, scope: Scope) -> bool:
+        """Whether only some of the weights of a module are trained in the second run."""
+        weights = self.weights[1]
+        return 0 < (weights.trained.of([scope.id]) or 0) < weights.count(scope)
 
     def _main(self, placed: Sequence[NodeChange]) -> Iterator[NodeChange]:
         """The most important change of each node; none for nodes in a replaced module."""
