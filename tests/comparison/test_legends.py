@@ -18,8 +18,8 @@ from torchrecorder.recording import Recording
 
 def net(*more: nn.Module, frozen: bool = False) -> Recording:
     """A module in which *more* follows a linear layer, before an activation."""
-    model = nn.Sequential(nn.Sequential(nn.Linear(4, 4), *more, nn.Tanh())).requires_grad_(not frozen)
-    return record(model, torch.ones(2, 4))
+    model = nn.Sequential(nn.Sequential(nn.Linear(4, 4), *more, nn.Tanh()))
+    return record(model.requires_grad_(not frozen), torch.ones(2, 4))
 
 
 def listed(before: Recording, after: Recording, path: Path, **options: Any) -> list[str]:

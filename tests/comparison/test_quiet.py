@@ -101,7 +101,7 @@ def test_weights_of_which_only_some_are_frozen_are_counted(tmp_path: Path) -> No
     before, after = _frozen(), _frozen("0.weight", "0.bias", "1.0.bias")
     whole, inner = (labels(tmp_path, before, after, depth=depth) for depth in (0, 2))
     assert whole["Sequential"] == "40 params, 16 trained | 3 weights now frozen"
-    assert inner["0: Linear"].endswith("20 params, now frozen")
+    assert inner["0: Linear"].endswith("20 params, 16 trained | 1 weight now frozen")  # 1.0
     assert labels(tmp_path, after, before, depth=0)["Sequential"].endswith("| now trainable")
 
 
