@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -260,6 +261,33 @@ def test_marks_do_not_cover_each_other(deep: Any) -> None:
             assert abs(y - other_y) >= size or abs(x - other_x) > 20
     assert deep("() => zoomLabels.choose(page.stage.picture().boxes, page.stage.view(), 12,"
                 " page.model)") == []
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_line_leads_to_a_mark_that_is_not_near(flat: Any, wide: bool) -> None:
+    """From its own box to the mark; between near ones there is none."""
+    outer, far, near = [{"x": 0, "y": 0, "w": 200, "h": 900}, {"x": 10, "y": 100, "w": 60, "h": 90},
+                        {"x": 10, "y": 300, "w": 186, "h": 90}]
+    boxes = [{**box, "item": item, "open": True, "alpha": 1}
+             for item, box in enumerate((outer, far, near))]
+    if wide:
+        boxes = [{**box, "x": box["y"], "y": box["x"], "w": box["h"], "h": box["w"]}
+                 for box in boxes]
+    model = (
+        "{ title: item => ['an outer one', 'far away from it', 'near'][item], level: [0, 1, 1],"
+        " parent: item => item ? 0 : -1,"
+        " within: (item, scope) => scope < 0 || item === scope || !scope }"
+    )
+    given = f"{json.dumps(boxes)}, {{ x: 0, y: 0, k: 1 }}, 3, {model}, {{ width: 2000 }}"
+    found = flat(f"zoomLabels.choose({given})")
+    by_text = {label["text"]: label for label in found}
+    (x, y), (end_x, end_y) = by_text["far away from it"]["leader"]
+    assert by_text["near"]["leader"] is by_text["an outer one"]["leader"] is None
+    if wide:
+        assert x == end_x and 100 < x < 110 and 70 < y < 75 and end_y > 200
+    else:
+        assert y == end_y and 100 < y < 112 and 70 < x < 75
+        assert end_x == pytest.approx(by_text["far away from it"]["x"] - 3)
 
 
 def test_a_saved_picture_is_trimmed_to_what_is_on_it(flat: Any) -> None:

@@ -179,7 +179,11 @@ const createScene = (host, model) => {
 
   function drawZoomLabels(full, view, fontsize, size) {
     const chosen = zoomLabels.choose(full, view, fontsize, model, size);
-    labels.replaceChildren(...chosen.map(label => createSvgElement("text", {
+    const leaders = chosen.filter(each => each.leader).map(({ leader }) => `M${leader.join("L")}`);
+    const dotted = createSvgElement("path", { class: "leaders", d: leaders.join(""), fill: "none",
+      stroke: palette.colors.line, "stroke-width": 1 / view.k,
+      "stroke-dasharray": `${1 / view.k} ${3 / view.k}` });
+    labels.replaceChildren(dotted, ...chosen.map(label => createSvgElement("text", {
       class: "zoom-label", x: label.x, y: label.y,
       "font-size": label.size, "stroke-width": label.size / 4 }, label.text)));
     const replaced = new Set(chosen.map(label => label.on));

@@ -4,7 +4,7 @@
 
 const zoomLabels = (() => {
   const SIZE = 11, READABLE = 6, MIN_LENGTH = 30, MIN_ACROSS = 8, LETTER_WIDTH = 0.58, MOST = 60;
-  const NARROW = 320, INDENT = 8, MAX_LETTERS = 48, MIN_LETTERS = 6, ROWS = 4;
+  const FAR = 14, GAP = 3, NARROW = 320, INDENT = 8, MAX_LETTERS = 48, MIN_LETTERS = 6, ROWS = 4;
 
   // A box in pixels of the window.
   const onScreen = (box, view) => ({
@@ -48,8 +48,20 @@ const zoomLabels = (() => {
       areas.some(area => camera.overlaps(area, onScreen(box, view))));
   }
 
-  // Labels that do not overlap, those of outer boxes first: {text, x, y, size} each, in points, and
-  // `on`, the box whose own text a label replaces, or -1.
+  // The line from a box to its label, if that is not near: {x, y, w, h} in pixels, or null; none
+  // through other labels.
+  function leaderOf(label, labels, view) {
+    const { inside, isBelow, x, y } = label, at = onScreen(label.box, view);
+    const [right, bottom] = [at.x + at.w + GAP, at.y + at.h + GAP];
+    const line = isBelow ? { x: at.x + GAP, y: bottom, w: 0, h: y - bottom }
+      : { x: right, y: y + SIZE * 0.65, w: x - GAP - right, h: 0 };
+    const isFar = !inside && Math.max(line.w, line.h) > FAR;
+    return isFar && !labels.some(other => other !== label && camera.overlaps(other, line))
+      ? line : null;
+  }
+
+  // Labels that do not overlap, those of outer boxes first: {text, x, y, size} each, in points; `on`,
+  // the box whose own text a label replaces, or -1; and `leader`, the ends of a line to it, or null.
   function choose(boxes, view, textSize, model, size = { width: Infinity }) {
     if (textSize >= READABLE) return [];
     const frames = new Map(boxes.map(box => [box.item, box])), labels = [];
@@ -62,9 +74,13 @@ const zoomLabels = (() => {
         !labels.some(other => camera.overlaps(each, other)) && !covers(each, boxes, view, model));
       if (label) labels.push(label);
     }
-    return labels.map(({ text, x, y, inside, box }) => {
+    return labels.map(label => {
+      const { text, x, y, inside, box } = label, line = leaderOf(label, labels, view);
       const [worldX, worldY] = camera.toWorld(view, x, y + SIZE);
-      return { text, x: worldX, y: worldY, size: SIZE / view.k, on: inside ? box.item : -1 };
+      const leader = line && [[line.x, line.y], [line.x + line.w, line.y + line.h]]
+        .map(point => camera.toWorld(view, ...point));
+      return { text, x: worldX, y: worldY, size: SIZE / view.k, leader,
+        on: inside ? box.item : -1 };
     });
   }
 
