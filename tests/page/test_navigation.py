@@ -169,6 +169,27 @@ def test_what_is_selected_is_announced_to_screen_readers(visit: Visiting) -> Non
     assert seen.page.locator(f"#{active}").get_attribute("aria-expanded") == "false"
 
 
+def test_screen_readers_read_boxes_in_the_order_of_the_run(visit: Visiting) -> None:
+    """What is in an open box follows it, whatever is drawn above what; one box is selected."""
+    seen = visit(network(), depth=1)
+    tools = seen.window.new_cdp_session(seen.page)
+    tools.send("Accessibility.enable")
+    for _ in range(2):
+        seen.page.evaluate("page.actions.toggle(page.model.find('body'))")
+        seen.settle()
+        nodes = {row["nodeId"]: row for row in tools.send("Accessibility.getFullAXTree")["nodes"]}
+        read, waiting = [], [next(iter(nodes))]
+        while waiting:
+            row = nodes.get(waiting.pop(), {})
+            waiting += reversed(row.get("childIds", ()))
+            if row.get("role", {}).get("value") == "treeitem":
+                read.append(row["name"]["value"].split(",")[0])
+        assert read == seen.page.evaluate(
+            "page.stage.picture().boxes.map(({ item }) => item).sort((a, b) => a - b)"
+            ".map(page.model.title)")
+        assert seen.page.locator("#stage [aria-selected=true]").count() == 1
+
+
 def test_a_click_on_a_line_selects_its_tensor(visit: Visiting) -> None:
     """The panel says who made it and who reads it."""
     seen = visit(network(), depth=2)

@@ -77,6 +77,11 @@ const createScene = (host, model) => {
   }
 
   function describe(shown, box, styling) {
+    const isSelected = styling.chosen.includes(box.item);
+    if (shown.isSelected !== isSelected) {
+      shown.isSelected = isSelected;
+      shown.group.setAttribute("aria-selected", isSelected);
+    }
     const name = styling.accessibleName(box.item, box.open, box.hidden);
     if (shown.name === name) return;
     shown.name = name;
@@ -113,6 +118,13 @@ const createScene = (host, model) => {
       shown.group.remove();
       drawn.delete(item);
     }
+  }
+
+  // The boxes in the order of the run, in which screen readers read them: in the document, open ones
+  // are below all lines, and closed ones above.
+  function order() {
+    const ids = [...drawn.keys()].sort((a, b) => a - b).map(item => `box-${item}`).join(" ");
+    if (host.getAttribute("aria-owns") !== ids) host.setAttribute("aria-owns", ids);
   }
 
   // One path for all small boxes of a color.
@@ -209,6 +221,7 @@ const createScene = (host, model) => {
     const { full, small } = visibleBoxes(picture, view, size);
     for (const box of full) show(box, fontsize >= READABLE && !box.cut, styling);
     removeAllBut(new Set(full.map(box => box.item)));
+    if (!isMoving) order();
     drawSmall(small);
     const highlighted = drawLines(visibleLines(picture, view, size), styling.relation);
     drawHighlights(picture, full, highlighted, styling, view);
