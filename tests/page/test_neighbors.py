@@ -50,6 +50,11 @@ def test_neighbors_in_other_siblings_are_open_like_those_shown(visit: Visiting) 
     read = [line for line in links(seen, "Read by") if line[0] == "optimizer Adam"]
     assert [line[-1] for line in read] == ["step 2 of 4"]
     assert not any(line[0].endswith("_") for line in links(seen, "Read by"))  # such as add_
+    lines = "page.stage.picture().lines.filter(({ tail }) => tail === page.state.get().selected)"
+    for tensor in seen.page.evaluate(f"{lines}.map(({{ tensor }}) => tensor)"):
+        seen.page.evaluate("tensor => page.actions.selectTensor(tensor)", tensor)
+        assert not any("×4" in line[0] for line in links(seen, "Read by"))
+    show(seen, "optimizer")
     layers = [line for line in links(seen, "Read by") if "Linear" in line[0]]
     assert {line[-1] for line in layers} == {"0 · step 2 of 4", "1 · step 2 of 4"}
     opened = show(seen, "optimizer", 2)
@@ -64,6 +69,29 @@ def test_neighbors_do_not_repeat_where_the_box_is(visit: Visiting) -> None:
     assert [line[-1] for line in links(seen, "Reads")] == ["self scalar float32"]
     show(seen, "1: Linear", 1)
     assert ["0: Linear", "1×2 float32", "0"] in links(seen, "Reads")
+
+
+def test_a_tooltip_of_a_line_names_the_boxes_that_are_shown(visit: Visiting) -> None:
+    """Closed modules, each once, and not the operations in them; those of another step too."""
+    seen = visit(loop(4))
+
+    def told(start: str, number: int = 0) -> list[str]:
+        find = "start => page.model.all.filter(item => page.model.title(item).startsWith(start))"
+        item = int(seen.page.evaluate(find, start)[number])
+        x, y = seen.page.evaluate(
+            "item => { const view = page.stage.view();"
+            " const { points } = page.stage.picture().lines.find(({ tail }) => tail === item);"
+            " const [[ax, ay], [bx, by]] = points;"
+            " return camera.toScreen(view, (ax + bx) / 2, (ay + by) / 2); }", item)
+        seen.page.evaluate("([x, y]) => page.tooltip.showLater(x, y)", [x, y])
+        seen.page.locator("#tooltip").wait_for()
+        lines = str(seen.page.locator("#tooltip").inner_text()).splitlines()
+        seen.page.evaluate("page.tooltip.hide()")
+        return lines[1:]
+
+    assert told("0: Linear") == ["from 0: Linear", "to 1: Linear"]
+    steps = told("optimizer")
+    assert steps[0] == "from optimizer Adam" and not any(line.endswith("_") for line in steps)
 
 
 def test_what_was_read_before_is_told_apart(program: Any, tmp_path: Path) -> None:

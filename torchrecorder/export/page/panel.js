@@ -207,7 +207,7 @@ const createPanel = ({ byId, stage, model, types, names, state, actions }) => {
     return [
       header("tensor", model.tensorText(tensor) || "tensor"),
       ...neighborSection("Made by", relations.merged(model, now, from)),
-      ...neighborSection("Read by", relations.merged(model, now, to, true)),
+      ...neighborSection("Read by", relations.merged(model, now, to, true, producer[tensor])),
       ...factSection(model.tensorFacts(tensor)),
     ];
   }

@@ -48,20 +48,20 @@ const relations = (() => {
     return item;
   }
 
-  // The box that stands for an item beside the selected one, which is in it.
-  function neighborBox(model, now, item) {
-    const box = visibleBox(model, now, item);
-    if (now.selected < 0 || !model.within(now.selected, box)) return box;
-    return model.isFold(box) && box !== now.selected ? boxInSibling(model, now, box, item) : item;
+  // The box that stands for an item, seen from the item `from`, which is not in it; -1 for none.
+  function neighborBox(model, now, item, from) {
+    const box = item < 0 ? -1 : visibleBox(model, now, item);
+    if (item < 0 || from < 0 || !model.within(from, box)) return box;
+    return model.isFold(box) && box !== from ? boxInSibling(model, now, box, item) : item;
   }
 
-  // Neighbors as the boxes that are visible for them: {item, tensors, slot, former} each, once for
-  // each tensor, or once for a box with many tensors. The argument of a consumer in a closed box is
-  // not an argument of that box.
-  function merged(model, now, list, areConsumers = false) {
+  // Neighbors of the item `from` as the boxes that are visible for them: {item, tensors, slot,
+  // former} each, once for each tensor, or once for a box with many tensors. The argument of a
+  // consumer in a closed box is not an argument of that box.
+  function merged(model, now, list, areConsumers = false, from = now.selected) {
     const byBox = new Map();
     for (const { item, tensor, slot, former } of list) {
-      const box = item < 0 ? item : neighborBox(model, now, item);
+      const box = neighborBox(model, now, item, from);
       const own = areConsumers ? box === item : !model.canOpen(now.selected);
       if (!byBox.has(box)) byBox.set(box, new Map());
       const known = byBox.get(box).get(tensor);
@@ -124,5 +124,5 @@ const relations = (() => {
       ...found(chosen.map(item => [item, "selected"]))];
   }
 
-  return { of, ofItem, place, merged, neighbors, rings };
+  return { of, ofItem, place, merged, neighbors, neighborBox, rings };
 })();

@@ -38,12 +38,16 @@ const createTooltip = ({ byId, stage, model, names, state }) => {
 
   function ofLine(line) {
     const producer = model.data.tensors.producer[line.tensor];
-    const consumers = model.data.tensors.consumers[line.tensor], rest = consumers.length - 4;
+    const consumers = model.data.tensors.consumers[line.tensor], now = state.get();
+    const box = (item, from) => relations.neighborBox(model, now, item, from);
+    const maker = box(producer, consumers[0] ?? -1);
+    const readers = [...new Set(consumers.map(item => box(item, producer)))];
+    const rest = readers.length - 4;
     const text = line.bundled ? `${line.count} tensors` : model.tensorText(line.tensor);
     return [
       row("tooltip-title", text || "tensor"),
-      producer >= 0 && row("tooltip-line", `from ${model.title(producer)}`),
-      ...consumers.slice(0, 4).map(item => row("tooltip-line", `to ${model.title(item)}`)),
+      maker >= 0 && row("tooltip-line", `from ${model.title(maker)}`),
+      ...readers.slice(0, 4).map(item => row("tooltip-line", `to ${model.title(item)}`)),
       rest > 0 && row("tooltip-line", `and ${rest} more`),
     ].filter(Boolean);
   }
