@@ -12,6 +12,7 @@ from tests.page.browser import Visit, Visiting
 from tests.page.test_layout import as_data, forest
 from tests.views.test_fold import stack
 from torchrecorder.layout.layered import place, plan
+from torchrecorder.testing import Builder
 
 pytestmark = pytest.mark.page
 
@@ -263,3 +264,30 @@ def test_boxes_are_as_wide_as_the_texts_of_their_numbers(visit: Visiting) -> Non
         "boxes => boxes.map(box => [box, ...box.querySelectorAll('text')]"
         " .map(each => (each.querySelector?.('path') ?? each).getBBox().width))")
     assert len(widths) > 3 and all(max(texts) <= box for box, *texts in widths)
+
+
+def test_no_line_of_a_hidden_box_runs_through_others(visit: Visiting) -> None:
+    """Also of one beside several: its dot keeps the way past them free."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input()
+        with run.scope("tokens", "Embedding"):
+            h = run.op("embedding", x)
+        at = run.op("arange")
+        for _ in range(2):
+            at = run.op("add", at)
+        with run.scope("positions", "A long name of a class of positions"):
+            at = run.op("embedding", at)
+        run.returns(run.op("relu", run.op("add", h, at)))
+    seen = visit(run.recording(), depth=1)
+    tokens, positions = (seen.page.evaluate(f"page.model.find('{name}')")
+                         for name in ("tokens", "positions"))
+    for act in ("", f"page.actions.hide({tokens})"):
+        seen.page.evaluate(act)
+        box = seen.page.evaluate(f"page.stage.frame({positions})")
+        lines = seen.page.evaluate("page.stage.picture().lines.map(({ tail, points }) =>"
+                                   f" tail === {tokens} ? points : []).filter(each => each.length)")
+        assert lines
+        for (ax, ay), (bx, by) in (pair for points in lines for pair in zip(points, points[1:])):
+            beside = max(ax, bx) < box["x"] or min(ax, bx) > box["x"] + box["w"]
+            assert beside or max(ay, by) < box["y"] or min(ay, by) > box["y"] + box["h"]

@@ -97,7 +97,7 @@ const createVariants = (data, children) => {
     const horizontal = isHorizontal(direction);
     const swap = horizontal !== isHorizontal(data.direction);
     const resizedChildren = template.children.map(([at, row, across, along, last], child) => {
-      if (marks[child] === "h") return [at, row, DOT, DOT, row];
+      if (marks[child] === "h") return [at, row, DOT, DOT, last];
       const [width, height] = horizontal === swap ? [across, along] : [along, across];
       const [w, h] = marks[child] === "n"
         ? [Math.max(width, numbered.width), height + numbered.height] : [width, height];
