@@ -21,6 +21,7 @@ import torchrecorder
 from tests.capture.processes import process_group
 from tests.integrations.test_cli import run
 from tests.ranks.made import recorded
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.commands import run as run_command
 from torchrecorder.integrations.commands.run import DelayedEnd, Parts
 
@@ -48,6 +49,19 @@ def test_tables_and_problems(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "ranks 0–3 of 4" in out and "all_reduce" in out and "rank 3 ran no collective" in out
     code, out, _ = run(capsys, "merge", "rank0.json.gz", "rank1.json.gz", "--exit-code")
     assert code == 1 and "no recording of ranks 2–3" in out
+
+
+def test_a_joined_run_is_not_that_of_a_rank(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is listed as it is, and not joined with what it has already."""
+    joined = torchrecorder.merge("rank*.json.gz")
+    joined.render("joined.json.gz")
+    assert run(capsys, "summary", "joined.json.gz")[0] == 0
+    code, _, err = run(capsys, "merge", "joined.json.gz")
+    assert code == 2 and "joined.json.gz has the joined run of several processes already" in err
+    with pytest.raises(InvalidArgument, match="has the joined run of several processes already"):
+        torchrecorder.merge(joined.recording)
 
 
 def test_paths_are_not_between_the_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,7 +137,7 @@ def test_progress_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_notices_reach_a_document_in_spite_of_filters() -> None:
     """Each text once."""
-    notices_to = pytest.importorskip("torchrecorder.integrations.sphinx.node").notices_to
+    notices_to = pytest.importorskip("torchrecorder.integrations.sphinx.notices").notices_to
     told: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -149,7 +149,7 @@ def test_notices_reach_a_document_in_spite_of_filters() -> None:
 
 def test_other_warnings_about_a_document_are_shown_as_usual() -> None:
     """A warning of the model is no notice of torchrecorder."""
-    notices_to = pytest.importorskip("torchrecorder.integrations.sphinx.node").notices_to
+    notices_to = pytest.importorskip("torchrecorder.integrations.sphinx.notices").notices_to
     told: list[str] = []
     with pytest.warns(DeprecationWarning, match="of the model") as shown, notices_to(told.append):
         warnings.warn("of the model", DeprecationWarning, stacklevel=1)

@@ -12,7 +12,7 @@ from torchrecorder.events.compiler import (
     COMPILED_GRAPH, FUSED_KERNEL, UNMATCHED, CompiledGraph, FusedKernel, GraphBreak, UnmatchedCall,
 )
 from torchrecorder.events.processes import (
-    GRADIENT_MESSAGE, MESSAGE, POINT_TO_POINT, Communication, Mesh, Rank, RankGroup, Shard,
+    GRADIENT_MESSAGE, JOINED, MESSAGE, POINT_TO_POINT, Communication, Mesh, Rank, RankGroup, Shard,
 )
 from torchrecorder.events.run import (
     BYTES_ALLOCATED, BYTES_FREED, BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, FLOPS_BACKWARD,
@@ -29,8 +29,8 @@ from torchrecorder.events.vocabulary import (
 __all__ = [
     "BYTES_ALLOCATED", "BYTES_FREED", "BYTES_OF_GRADIENT", "BYTES_PEAK", "BYTES_SAVED", "CALLED",
     "COMPILED_GRAPH", "CONVERTED", "FLOPS_BACKWARD", "FLOPS_FORWARD", "FLOPS_PROFILED", "FUNCTION",
-    "FUSED_KERNEL", "GRADIENT_MESSAGE", "GRAD_SUFFIX", "HOOK_REGISTRATIONS", "KERNELS", "MESSAGE",
-    "MODES", "NO_STORAGE", "OF_CLASS", "OF_WEIGHTS", "POINT_TO_POINT", "SECONDS_OF_GAPS",
+    "FUSED_KERNEL", "GRADIENT_MESSAGE", "GRAD_SUFFIX", "HOOK_REGISTRATIONS", "JOINED", "KERNELS",
+    "MESSAGE", "MODES", "NO_STORAGE", "OF_CLASS", "OF_WEIGHTS", "POINT_TO_POINT", "SECONDS_OF_GAPS",
     "SECONDS_OF_KERNELS", "SECONDS_ON_CPU", "SECONDS_ON_DEVICE", "STORED", "SUM", "TRAINING",
     "TRANSPARENT", "UNFINISHED", "UNMATCHED",
     "Allocation", "Communication", "CompiledGraph", "FunctionCall", "FunctionId", "FusedKernel",

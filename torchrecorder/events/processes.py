@@ -36,11 +36,15 @@ class Mesh(NamedTuple):
         return ", ".join(f"{name}={size}" for name, size in zip(self.names, self.shape))
 
 
+JOINED = -1
+"""In place of a rank, in the joined run of several processes."""
+
+
 class Rank(NamedTuple):
     """The recorded process, and the groups in which it communicated.
 
     Attributes:
-        rank: Its number, counted from 0.
+        rank: Its number, counted from 0; -1 for the joined run of several processes.
         world: The number of processes.
         host: The name of the machine; empty in files without times.
         groups: The group of all processes, and those it communicated in.

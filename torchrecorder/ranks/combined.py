@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from torchrecorder.events import (
-    GRAD_SUFFIX, GRADIENT_MESSAGE, MESSAGE, STORED, UNFINISHED, Communication, FunctionCall,
+    GRAD_SUFFIX, GRADIENT_MESSAGE, JOINED, MESSAGE, STORED, UNFINISHED, Communication, FunctionCall,
     FunctionId, GradEdge, GradId, GradSwitch, ModuleId, OpId, ParameterPart, Role, ScopeId,
     ScopeKind, Shard, Slot, ValueId,
 )
@@ -279,7 +279,7 @@ class _CombinedTables:
         runs = [lane.recording.run for lane in lanes]
         ranks = [run.rank for run in runs if run.rank is not None]
         groups = dict.fromkeys(group for rank in ranks for group in rank.groups)
-        first = ranks[0]._replace(groups=tuple(groups)) if ranks else None
+        first = ranks[0]._replace(rank=JOINED, groups=tuple(groups)) if ranks else None
         lists: dict[str, Any] = {name: tuple(found) for name, found in self.lists.items()}
         return Recording(
             name=name,

@@ -16,7 +16,9 @@ import msgspec
 from torchrecorder.annotations.parameters import PARAMETER_BYTES
 from torchrecorder.annotations.places import module_path
 from torchrecorder.errors import InvalidArgument, InvalidRecording
-from torchrecorder.events import Communication, OpId, Rank, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import (
+    JOINED, Communication, OpId, Rank, Role, ScopeId, ScopeKind, ValueId,
+)
 from torchrecorder.graph.recording import RecordedRun, RunFacts
 from torchrecorder.graph.relations import maker_of
 from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, without_rank
@@ -95,6 +97,8 @@ def rank_of(run: RunFacts, where: str) -> Rank:
             f"{where} was not recorded in a distributed process: torch.distributed must be "
             "initialized before the recording begins"
         )
+    if run.rank.rank == JOINED:
+        raise InvalidArgument(f"{where} has the joined run of several processes already")
     return run.rank
 
 
