@@ -104,3 +104,6 @@ def test_the_figure_of_a_ring_has_its_rounds(tmp_path):
     text = run.render(tmp_path / "ring.dot", depth="ops").read_text()
     assert "×30" in text and "shift" in text and 'rankdir="TB"' in text
     assert "(48 B)" in text and "(48 B) ×" not in text
+    closed = torchrecorder.figure(run.recording, depth=2, functions=True).shapes
+    (shift,) = (shape for shape in closed if shape.label[0].text.startswith("shift"))
+    assert "send, 48 B" in [text.text for text in shift.label]

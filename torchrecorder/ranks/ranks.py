@@ -11,7 +11,6 @@ from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.checks import check_one, suggests_names, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
 from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.ranks.combined import combined
@@ -113,9 +112,9 @@ class Ranks:
             LayoutFailed: Graphviz failed or exceeded the time limit.
         """
         if {"direction", "rankdir"}.isdisjoint(options):
-            lanes = (scope for scope in self.recording.scopes.values() if scope.parent is None)
-            inputs = (slot.name for lane in lanes for slot in lane.inputs)
-            if not {MESSAGE, GRADIENT_MESSAGE}.isdisjoint(inputs):
+            lane_of = {rank: lane for lane in self.lanes for rank in lane.ranks}
+            sent = (one.ranks for one in self.collectives if one.name == "send")
+            if any(lane_of[ranks[0]] is not lane_of[ranks[1]] for ranks in sent):
                 options["direction"] = "LR"
         return self.recording.render(path, **options)
 
