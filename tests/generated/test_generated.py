@@ -1,4 +1,4 @@
-"""Generated models and training programs: all that is promised holds for what nobody wrote."""
+"""Generated programs: all that is promised holds for what nobody wrote."""
 
 from __future__ import annotations
 
