@@ -26,7 +26,7 @@ from tests.figures import linear, network, regions
 from tests.random_recordings import recordings
 from tests.views.test_fold import stack
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.errors import NothingFound, UnknownAnnotation
 from torchrecorder.events import Statistics
 from torchrecorder.export import EXPORTERS, by_suffix
 from torchrecorder.export.boxes import GraphML, NodeLink
@@ -266,10 +266,11 @@ def test_explorer_data_are_of_each_of_equal_blocks() -> None:
 def test_a_recording_is_written_whole(
     tmp_path: Path, suffix: str, part: dict[str, Any]
 ) -> None:
-    """Whatever a figure with the same options shows of it."""
+    """Whatever a figure with the same options shows of it, and a warning says so."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
     recording = torchrecorder.record(model, torch.ones(1, 2), backward=True, stats=True)
-    path = recording.render(tmp_path / f"part{suffix}", **part)
+    with pytest.warns(NothingFound, match="has no effect"):
+        path = recording.render(tmp_path / f"part{suffix}", **part)
     assert torchrecorder.load(path).ops == recording.ops
 
 

@@ -27,6 +27,7 @@ def _options(exporter):
     return {"times": False} if "times" in {one.name for one in fields(exporter)} else {}
 
 
+@pytest.mark.filterwarnings("ignore:.* no effect on .json")
 @pytest.mark.parametrize("shown", SHOWN, ids=str)
 @pytest.mark.parametrize("exporter", EXPORTERS, ids=lambda exporter: exporter.suffix)
 def test_two_runs_write_the_same_bytes(exporter, shown, tmp_path):
