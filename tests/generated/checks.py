@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,14 +149,23 @@ def _changed(run: Run, fresh: list[Tensor]) -> bool:
 
 def check(program: Program) -> None:
     """Everything that must hold, one after the other."""
-    strict, Tape.strict = Tape.strict, True
     gc.freeze()  # what is alive now need not be looked at again
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with strictly():
             _check(program)
     finally:
         gc.unfreeze()
+
+
+@contextlib.contextmanager
+def strictly() -> Iterator[None]:
+    """What the recorder loses is an error, and warnings of the programs are not shown."""
+    strict, Tape.strict = Tape.strict, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
         Tape.strict = strict
 
 

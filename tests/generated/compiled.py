@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import warnings
 from collections import Counter
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 import torch._dynamo
 
 import torchrecorder
-from tests.generated.checks import COUNTS, Plain, make, nothing_in
+from tests.generated.checks import COUNTS, Plain, make, nothing_in, strictly
 from tests.generated.program import Program
 from tests.structure import structure
 from tests.zoo.case import Run
@@ -22,8 +21,7 @@ from torchrecorder.recording import Recording
 
 def check(program: Program) -> None:
     """With ``compiled=True``, nothing else differs, and graphs are those that PyTorch explains."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
+    with strictly(), contextlib.redirect_stdout(io.StringIO()):
         plain = Plain.of(program)
         if not plain.fails:
             torch.compiler.reset()

@@ -7,12 +7,13 @@ it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
 from tests.generated.steps import STEPS
+from tests.generated.steps.kind import Kind
 
 RESULTS = ("last", "tuple", "dict", "nested", "dataclass", "everything", "input")
 """What a program can return."""
@@ -67,20 +68,22 @@ def kinds_in(steps: Iterable[Step]) -> set[str]:
     return found
 
 
-def _steps(length: int, depth: int) -> st.SearchStrategy[tuple[Step, ...]]:
-    """At most *length* steps, nested at most *depth* deep."""
+def steps_of(
+    kinds: Mapping[str, Kind], length: int, depth: int
+) -> st.SearchStrategy[tuple[Step, ...]]:
+    """At most *length* steps of these *kinds*, nested at most *depth* deep."""
     number = st.integers(0, 5)
-    plain = [name for name, kind in STEPS.items() if not kind.block]
+    plain = [name for name, kind in kinds.items() if not kind.block]
     step = st.builds(Step, st.sampled_from(plain), number, number)
     if depth:
-        around = [name for name, kind in STEPS.items() if kind.block]
-        inside = _steps(3, depth - 1)
+        around = [name for name, kind in kinds.items() if kind.block]
+        inside = steps_of(kinds, 3, depth - 1)
         step |= st.builds(Step, st.sampled_from(around), number, number, inside)
     return st.lists(step, min_size=1, max_size=length).map(tuple)
 
 
 PROGRAMS = st.builds(
-    Program, _steps(6, 2), st.sampled_from(RESULTS), st.booleans(), st.booleans(),
+    Program, steps_of(STEPS, 6, 2), st.sampled_from(RESULTS), st.booleans(), st.booleans(),
     st.integers(0, 3),
 )
 """Random programs."""

@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import traceback
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from tests.generated.checks import COUNTS, is_drawn, nothing_in
+from tests.generated.checks import COUNTS, is_drawn, nothing_in, strictly
 from tests.generated.ranks.program import Job
 from tests.generated.ranks.statements import Block
 from tests.generated.ranks.witness import Call, Witness
@@ -25,7 +24,6 @@ from tests.generated.steps.kind import COLUMNS, ROWS
 from tests.planning.in_process import Here
 from tests.structure import structure
 from torchrecorder.capture.planned import fake_mesh
-from torchrecorder.capture.tape import Tape
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.consistency import problems
@@ -44,13 +42,8 @@ VARIABLE = ("all_to_all", "gather", "reduce", "scatter")
 
 def check(job: Job) -> None:
     """Everything that must hold, one after the other."""
-    strict, Tape.strict = Tape.strict, True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            _check(job)
-    finally:
-        Tape.strict = strict
+    with strictly():
+        _check(job)
 
 
 def factory(job: Job) -> Callable[[Any], Any]:

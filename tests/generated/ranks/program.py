@@ -7,7 +7,7 @@ from math import prod
 
 from hypothesis import strategies as st
 
-from tests.generated.program import Step, kinds_in
+from tests.generated.program import Step, kinds_in, steps_of
 from tests.generated.ranks.statements import KINDS
 
 NAMES = ("pp", "dp", "tp")
@@ -46,19 +46,9 @@ class Job:
         return prod(self.sizes)
 
 
-def _steps(length: int, depth: int) -> st.SearchStrategy[tuple[Step, ...]]:
-    number = st.integers(0, 5)
-    plain = [name for name, kind in KINDS.items() if not kind.block]
-    step = st.builds(Step, st.sampled_from(plain), number, number)
-    if depth:
-        around = [name for name, kind in KINDS.items() if kind.block]
-        step |= st.builds(Step, st.sampled_from(around), number, number, _steps(3, depth - 1))
-    return st.lists(step, min_size=1, max_size=length).map(tuple)
-
-
 _SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple).filter(
     lambda sizes: prod(sizes) <= 8
 )
 
-JOBS = st.builds(Job, _steps(5, 2), _SIZES, st.booleans(), st.booleans())
+JOBS = st.builds(Job, steps_of(KINDS, 5, 2), _SIZES, st.booleans(), st.booleans())
 """Random jobs."""

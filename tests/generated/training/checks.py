@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections import Counter
 
 import networkx as nx
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 import torchrecorder
 from tests.agreement import Agreement
-from tests.generated.checks import COUNTS, is_drawn, nothing_in
+from tests.generated.checks import COUNTS, is_drawn, nothing_in, strictly
 from tests.generated.program import kinds_in
 from tests.generated.training.program import Training
 from tests.generated.training.statements import run
@@ -20,7 +19,6 @@ from tests.generated.training.world import Witnessed, World
 from tests.replay import Replay, kept_run
 from tests.structure import structure
 from tests.zoo.case import Run
-from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeKind, ValueId
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.recording import Recording
@@ -35,13 +33,8 @@ there are copies, and does not hear assignments of gradients and ops in hooks of
 
 def check(program: Training) -> None:
     """Everything that must hold, one after the other."""
-    strict, Tape.strict = Tape.strict, True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            _check(program)
-    finally:
-        Tape.strict = strict
+    with strictly():
+        _check(program)
 
 
 def _check(program: Training) -> None:
