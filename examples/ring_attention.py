@@ -1,7 +1,7 @@
 """Ring attention on 8 processes, planned on one machine: each has a part of a long sequence.
 
-Queries stay. Keys and values go round: in each round, a process computes the attention of its
-queries to those that it has, and sends these to the next process.
+Queries stay. Keys and values go round: in each round, a process computes the
+attention of its queries to those that it has, and sends these to the next process.
 """
 
 import torch
@@ -34,7 +34,7 @@ class RingAttention(nn.Module):
         return self.out(y.transpose(1, 2).flatten(2))
 
     def attend(self, q, kv):
-        """The attention to these keys and values, and the logarithm of the sum of its weights."""
+        """Attention to these keys and values, and the logarithm of the sum of its weights."""
         k, v = map(self.split_heads, kv.chunk(2, dim=-1))
         scores = q @ k.transpose(-1, -2) / k.shape[-1] ** 0.5
         return scores.softmax(-1) @ v, scores.logsumexp(-1, keepdim=True)
@@ -43,9 +43,10 @@ class RingAttention(nn.Module):
         """Send *tensor* to the next process, and receive that of the one before."""
         received = torch.empty_like(tensor)
         ranks, index = dist.get_process_group_ranks(self.group), dist.get_rank(self.group)
+        after, before = ranks[(index + 1) % len(ranks)], ranks[index - 1]
         calls = [
-            dist.P2POp(dist.isend, tensor, ranks[(index + 1) % len(ranks)], self.group),
-            dist.P2POp(dist.irecv, received, ranks[index - 1], self.group),
+            dist.P2POp(dist.isend, tensor, after, self.group),
+            dist.P2POp(dist.irecv, received, before, self.group),
         ]
         for work in dist.batch_isend_irecv(calls):
             work.wait()
