@@ -19,6 +19,7 @@ from torchrecorder.export.readable import readable_view
 from torchrecorder.files import check_place, write_file
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun, check_recording
+from torchrecorder.option_table import no_effect
 from torchrecorder.options import Drawing, drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
@@ -74,8 +75,7 @@ def _warn_of_unused(options: ViewOptions, suffix: str) -> None:
     names = [one.name for one in fields(usual)]
     given = [name for name in names if getattr(options, name) != getattr(usual, name)]
     if given:
-        have = "has" if len(given) == 1 else "have"
-        warn(f"{', '.join(given)} {have} no effect on {suffix}, which has all of the recording")
+        warn(f"{no_effect(given)} on {suffix}, which has all of the recording")
 
 
 def show(

@@ -8,7 +8,7 @@ the entry in the reference.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, TypeVar
@@ -123,3 +123,13 @@ def documented(kind: Kind) -> Kind:
     listed = "\n".join(f"    {one.name}: {one.help}" for one in options_of(kind).values())
     kind.__doc__ = f"{kind.__doc__}\n\nAttributes:\n{listed}\n"
     return kind
+
+
+def no_effect(names: Collection[str]) -> str:
+    """That options have no effect, as text.
+
+    Example:
+        >>> no_effect(["--a"]), no_effect(["--a", "--b"])
+        ('--a has no effect', '--a, --b have no effect')
+    """
+    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect"

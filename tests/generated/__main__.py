@@ -1,4 +1,4 @@
-"""Try thousands of random models: ``python -m tests.generated 5000 --seed 7``.
+"""Try thousands of random programs: ``python -m tests.generated 5000 --seed 7``.
 
 With ``--of compiled``, also what the compiler makes of them; with ``--of training``, training
 programs; with ``--of ranks``, programs of several processes. Prints how much was checked, and each
@@ -15,27 +15,15 @@ from typing import Any
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
-from tests.generated import checks, compiled
-from tests.generated.program import PROGRAMS
-from tests.generated.ranks import checks as ranks
-from tests.generated.ranks.program import JOBS
+from tests.generated.checks import COUNTS
+from tests.generated.kinds import KINDS
 from tests.generated.shrink import Check, Failure, failure_of, shrink
-from tests.generated.training import checks as training
-from tests.generated.training.program import TRAININGS
-
-KINDS: dict[str, tuple[st.SearchStrategy[Any], Check]] = {
-    "models": (PROGRAMS, checks.check),
-    "compiled": (PROGRAMS, compiled.check),
-    "training": (TRAININGS, training.check),
-    "ranks": (JOBS, ranks.check),
-}
-"""Programs of each kind, and what is checked of them."""
 
 
 def main() -> int:
     """Run as many as asked for; the exit status says whether all held."""
     parser = argparse.ArgumentParser(prog="python -m tests.generated", description=__doc__)
-    parser.add_argument("number", type=int, help="how many models")
+    parser.add_argument("number", type=int, help="how many programs")
     parser.add_argument("--seed", type=int, default=0, help="others with another seed")
     parser.add_argument("--of", choices=[*KINDS], default="models", help="the kind of program")
     chosen = parser.parse_args()
@@ -44,9 +32,8 @@ def main() -> int:
     programs, check = KINDS[chosen.of]
     failing = _failing(programs, check, chosen.number, chosen.seed)
     print(f"{chosen.number} programs in {time.monotonic() - began:.0f} s; checked by each proof:")
-    counts = checks.COUNTS
-    for proof, models in counts.models.items():
-        print(f"  {proof}: {models} programs, {counts.ops[proof]} ops, {counts.edges[proof]} edges")
+    for proof, models in COUNTS.models.items():
+        print(f"  {proof}: {models} programs, {COUNTS.ops[proof]} ops, {COUNTS.edges[proof]} edges")
     for failure, found in failing.items():
         print(f"\n{len(found)} times {failure}", flush=True)
         smallest = shrink(min(found, key=lambda each: len(repr(each))), check)

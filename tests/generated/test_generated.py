@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
-from tests.generated.__main__ import KINDS
+from tests.generated.kinds import KINDS
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS, FAKE_GROUPS
 
 NUMBERS = {"models": 40, "training": 30, "ranks": 10, "compiled": 10}

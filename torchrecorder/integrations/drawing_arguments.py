@@ -16,6 +16,7 @@ from torchrecorder.files import check_place
 from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import Target, measuring, target_of
+from torchrecorder.option_table import no_effect
 from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing, fitting, shown_numbers
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def check(paths: Sequence[Path], chosen: Mapping[str, Any], format: str = "") ->
     unused = [f"--{OPTIONS[key].spelled}" for key in chosen if key not in used]
     if paths and unused:
         suffixes = dict.fromkeys(by_suffix(_name(path, format)).suffix for path in paths)
-        warn(f"{', '.join(unused)} has no effect on {', '.join(suffixes)}")
+        warn(f"{no_effect(unused)} on {', '.join(suffixes)}")
 
 
 def write(

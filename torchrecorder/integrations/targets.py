@@ -23,7 +23,7 @@ from torchrecorder.integrations.flags import add_flags, given_options
 from torchrecorder.integrations.import_target import ModelFailed, find, users_code
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import InputShape, parse_shape, tensors
-from torchrecorder.option_table import documented, option, options_of
+from torchrecorder.option_table import documented, no_effect, option, options_of
 from torchrecorder.recording import Recording, load
 
 TARGET = "package.module:name, file.py:name, model.pt2, or run.json"
@@ -146,8 +146,7 @@ class Target:
             if getattr(self, name) != self.defaults.get(name, option.default)
         ]
         if unused:
-            have = "has" if len(unused) == 1 else "have"
-            warn(f"{self.path} is {what}: {', '.join(unused)} {have} no effect on it")
+            warn(f"{self.path} is {what}: {no_effect(unused)} on it")
 
     def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
         """Record what *finding* returns: a model, or a function that returns one or a recording.

@@ -134,8 +134,7 @@ class _RankSampling:
             self._record(map(self._source, range(self.layout.world)))
             if not self._represents(self._source(last), last):
                 self._record(range(self.layout.world))
-        run = {*self.known}
-        translator = Translator(self.layout, known_groups(self.known.values()))
+        run, translator = {*self.known}, self._translator()
         for rank in set(range(self.layout.world)) - run:
             found = translator.digest(self.known[self._source(rank)], rank)
             if found is None:
@@ -175,8 +174,10 @@ class _RankSampling:
         place = zip(self.firsts, self.layout.place(rank))
         return self.layout.rank(tuple([firsts[index] for firsts, index in place])) or 0
 
+    def _translator(self) -> Translator:
+        return Translator(self.layout, known_groups(self.known.values()))
+
     def _represents(self, source: int, rank: int) -> bool:
         """Whether two recorded ranks are equal, apart from their coordinates."""
-        translator = Translator(self.layout, known_groups(self.known.values()))
-        found = translator.digest(self.known[source], rank)
+        found = self._translator().digest(self.known[source], rank)
         return found is not None and is_equal(found, self.known[rank])

@@ -27,7 +27,6 @@ from torchrecorder.capture.planned import fake_mesh
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.consistency import problems
-from torchrecorder.graph.mappings import grouped
 from torchrecorder.planning import plan
 from torchrecorder.planning.translate import is_equal
 from torchrecorder.ranks.digest import Digest
@@ -35,6 +34,9 @@ from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import Recording
 
 MESSAGES = (MESSAGE, GRADIENT_MESSAGE)
+
+ENDS = ("send", "recv")
+"""The two calls of a message."""
 
 VARIABLE = ("all_to_all", "gather", "reduce", "scatter")
 """Collectives to which ranks may give other sizes."""
@@ -132,21 +134,31 @@ def apart(run: Callable[[], Any]) -> Any:
 
 def differ(seen: list[list[Call]]) -> bool:
     """Whether ranks do not call the same in the groups that they share."""
-    queues: dict[Any, dict[int, list[Any]]] = {}
     sent: Counter[Any] = Counter()
     for rank, calls in enumerate(seen):
         for call in calls:
-            if call.name in ("send", "recv"):
+            if call.name in ENDS:
                 ends = (rank, call.peer) if call.name == "send" else (call.peer, rank)
                 sent[call.group, ends, call.tag] += 1 if call.name == "send" else -1
-            else:
-                size = 0 if call.name in VARIABLE else call.bytes
-                group = queues.setdefault((call.group, call.ranks), {})
-                group.setdefault(rank, []).append((call.name, size))
+
+    def forms(calls: list[Call]) -> list[tuple[str, int]]:
+        return [(call.name, 0 if call.name in VARIABLE else call.bytes) for call in calls]
+
     return any(sent.values()) or any(
-        queue.get(rank) != queue.get(ranks[0]) for (_, ranks), queue in queues.items()
-        for rank in ranks
+        forms(queue.get(rank, [])) != forms(queue.get(ranks[0], []))
+        for (_, ranks), queue in queues(seen).items() for rank in ranks
     )
+
+
+def queues(seen: list[list[Call]]) -> dict[Any, dict[int, list[Call]]]:
+    """The collectives of each group, by its purpose and ranks, in each rank."""
+    found: dict[Any, dict[int, list[Call]]] = {}
+    for rank, calls in enumerate(seen):
+        for call in calls:
+            if call.name not in ENDS:
+                group = found.setdefault((call.group, call.ranks), {})
+                group.setdefault(rank, []).append(call)
+    return found
 
 
 def communicates(recording: Recording, calls: list[Call]) -> None:
@@ -177,16 +189,12 @@ def is_joined(run: Ranks, seen: list[list[Call]]) -> None:
     """Each collective is joined from the calls of all ranks of its group, and each message from
     those of sender and receiver."""
     wanted: Counter[Any] = Counter()
-    queues: dict[Any, list[list[Call]]] = {}
     for rank, calls in enumerate(seen):
         wanted.update(
             (call.name, (rank, call.peer), call.bytes) for call in calls if call.name == "send"
         )
-        collectives = (call for call in calls if call.name not in ("send", "recv"))
-        for key, queue in grouped(((one.group, one.ranks), one) for one in collectives).items():
-            queues.setdefault(key, []).append(queue)
-    for (_, ranks), lists in queues.items():
-        rows = (max(row, key=lambda call: call.bytes) for row in zip(*lists))
+    for (_, ranks), of_rank in queues(seen).items():
+        rows = (max(row, key=lambda call: call.bytes) for row in zip(*of_rank.values()))
         wanted.update((call.name, ranks, call.bytes) for call in rows)
     found = Counter((each.name, each.ranks, each.bytes) for each in run.collectives)
     assert found == wanted, (found, wanted)

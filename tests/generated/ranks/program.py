@@ -7,7 +7,7 @@ from math import prod
 
 from hypothesis import strategies as st
 
-from tests.generated.program import Step, kinds_in, steps_of
+from tests.generated.program import Step, steps_of
 from tests.generated.ranks.statements import KINDS
 
 NAMES = ("pp", "dp", "tp")
@@ -34,11 +34,6 @@ class Job:
     def mesh(self) -> dict[str, int]:
         """The sizes by name."""
         return dict(zip(NAMES, self.sizes))
-
-    @property
-    def kinds(self) -> set[str]:
-        """Every kind of statement in it, at any depth."""
-        return kinds_in(self.steps)
 
     @property
     def world(self) -> int:

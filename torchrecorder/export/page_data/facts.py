@@ -143,10 +143,9 @@ class Facts:
         module = self.recording.module_of(scope)
         if module is not None:
             yield "class", module.qualname
+            yield from self._module(module, scope)
         else:
             yield scope.kind.value, " ".join((scope.cls, *self.regions.details(scope)))
-        if module is not None:
-            yield from self._module(module, scope)
         yield from self._slots("in", scope.inputs)
         yield from self._slots("out", scope.outputs)
         if module is not None:

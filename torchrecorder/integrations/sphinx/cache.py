@@ -107,7 +107,7 @@ class Cache:
 def _use_again(path: Path) -> bool:
     """Use a file with the warnings that came when it was made; returns whether it is there."""
     there = _use(path)
-    if there and _use(notices.beside(path)):
+    if there and _use(notices.kept_in(path)):
         notices.repeat(path)
     return there
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,22 +33,25 @@ def _is_ours(caught: warnings.WarningMessage) -> bool:
 def keep(texts: Sequence[str], path: Path) -> None:
     """Keep the warnings that came while the file at *path* was made, and issue them."""
     if texts:
-        write_file(beside(path), json.dumps(texts))
-        repeat(path)
+        write_file(kept_in(path), json.dumps(texts))
+        _issue(texts)
     else:
-        beside(path).unlink(missing_ok=True)
+        kept_in(path).unlink(missing_ok=True)
 
 
 def repeat(path: Path) -> None:
     """Issue the warnings that came while the file at *path* was made."""
     try:
-        texts = json.loads(beside(path).read_text(encoding="utf-8"))
+        _issue(json.loads(kept_in(path).read_text(encoding="utf-8")))
     except OSError:  # there were none
-        return
+        pass
+
+
+def _issue(texts: Iterable[str]) -> None:
     for text in texts:
         warn(text, Notice)
 
 
-def beside(path: Path) -> Path:
+def kept_in(path: Path) -> Path:
     """The file with these warnings."""
     return path.with_name(f"{path.name}.notices.json")
