@@ -94,6 +94,41 @@ def test_a_row_is_no_ring():
     assert [lane.ranks for lane in run.lanes] == [(0,), (1,), (2,), (3,)]
 
 
+def test_one_rank_of_a_ring_can_do_more():
+    """It has a lane of its own, the others share one; each send sends one message, to both."""
+    def logged(rank):
+        result = Ring(rounds=2)(X)
+        if rank == 0:
+            print(result.mean().item())
+
+    run = torchrecorder.merge(recorded(logged))
+    assert [lane.ranks for lane in run.lanes] == [(0,), (1, 2, 3)] and run.problems == ()
+    recording = run.recording
+    assert [*problems(recording)] == []
+    ops = recording.ops.values()
+    sends, receives = ([op for op in ops if op.name == name] for name in ("isend", "irecv"))
+    assert len(sends) == len(receives) == 4
+    (first, *_), (*_, last) = ([op.outputs for op in sends], [op.inputs for op in receives])
+    assert len(first) == 1 and len(last) == 2  # of rank 3 alone, and of ranks 0 to 2
+    assert [_peer(op) for op in sends] == ["1", "1", "rank+1", "rank+1"]
+    assert [_peer(op) for op in receives] == ["3", "3", "rank-1", "rank-1"]
+
+
+def _peer(op):
+    return next(text for name, text in op.arguments if name.startswith("group_"))
+
+
+def test_ranks_that_send_to_others_are_named_relative_to_them():
+    """Two lanes with two ranks each, which have different neighbors in the same group."""
+    run = torchrecorder.merge(recorded(lambda rank: _exchange(
+        (dist.isend, rank + 2) if rank < 2 else (dist.irecv, rank - 2)
+    )))
+    assert [lane.ranks for lane in run.lanes] == [(0, 1), (2, 3)]
+    assert [_peer(op) for op in run.recording.ops.values() if op.name in ("isend", "irecv")] == [
+        "rank+2", "rank-2"
+    ]
+
+
 def test_the_figure_of_a_ring_has_its_rounds(tmp_path):
     """From top to bottom, with the function that shifts, and without buffers; a message counts
     once in a round."""

@@ -81,6 +81,7 @@ class _CombinedTables:
         self.measured: dict[str, dict[str, float]] = {}
         self.placed: list[list[Communication]] = []
         self.buffers: list[ValueId] = []  # the buffers of receives
+        self.messages: dict[OpId, Slot] = {}  # what each send sends
         self.backwards: set[OpId] = set()
         self.lanes: list[ScopeId] = []  # the scope of each lane
         self.running: list[str] = []
@@ -193,6 +194,7 @@ class _CombinedTables:
         lane_of = {rank: number for number, lane in enumerate(lanes) for rank in lane.ranks}
         self.backwards = {run.op for run in self.lists["backward_runs"]}
         known: set[tuple[str, str]] = set()
+        peers: dict[OpId, dict[int, tuple[str, str]]] = {}
         for collective in collectives:
             if collective.name != "send" or len(collective.parts) < 2:
                 continue
@@ -201,15 +203,20 @@ class _CombinedTables:
             )
             if send.op is None or receive.op is None or send.op == receive.op:
                 continue
+            ranks = collective.group.ranks
+            here, there = map(ranks.index, collective.ranks)
+            away = (there - here) % len(ranks)
+            away -= len(ranks) * (2 * away > len(ranks))
+            peers.setdefault(send.op, {})[there] = "group_dst", f"rank{away:+d}"
+            peers.setdefault(receive.op, {})[here] = "group_src", f"rank{-away:+d}"
             if (send.op, receive.op) not in known:
                 known.add((send.op, receive.op))
-                sender, receiver = (self.lanes[lane_of[rank]] for rank in collective.ranks)
                 message = self._connect(send.op, receive.op, send)
-                if sender == receiver:  # the ranks of a lane send to each other, as in a ring
-                    self._name_neighbors(send.op, receive.op, collective)
-                else:
+                sender, receiver = (self.lanes[lane_of[rank]] for rank in collective.ranks)
+                if sender != receiver:
                     lane = self.scopes[receiver]
                     self.scopes[receiver] = lane.replace(inputs=(*lane.inputs, message))
+        self._name_peers(peers)
         self._remove_receive_buffers()
 
     def _remove_receive_buffers(self) -> None:
@@ -235,8 +242,20 @@ class _CombinedTables:
 
     def _connect(self, source: OpId, target: OpId, sent: Communication) -> Slot:
         """Add an edge; returns the input of the receive."""
+        message = self.messages.get(source) or self._message(source, sent)
+        self.messages[source] = message
+        receiver = self.ops[target]
+        kept = receiver.inputs
+        if receiver.name in ("recv", "irecv"):  # the former content of the buffer is overwritten
+            kept = tuple(item for item in kept if item.name in (MESSAGE, GRADIENT_MESSAGE))
+            self.buffers += [item.value for item in receiver.inputs]
+        self.ops[target] = receiver.replace(inputs=(*kept, message))
+        return message
+
+    def _message(self, source: OpId, sent: Communication) -> Slot:
+        """Add what a send sends to its outputs."""
         value = ValueId(f"v{len(self.values)}")
-        sender, receiver = self.ops[source], self.ops[target]
+        sender = self.ops[source]
         inputs = [self.values[slot.value] for slot in sender.inputs]
         like = next((item for item in inputs if item.bytes == sent.given), inputs[0])
         self.values[value] = like.replace(
@@ -244,27 +263,15 @@ class _CombinedTables:
             kind="Tensor", trainable=False, requires_grad=False,
         )
         self.ops[source] = sender.replace(outputs=(*sender.outputs, value))
-        slot = GRADIENT_MESSAGE if self._is_gradient(like) else MESSAGE
-        kept = receiver.inputs
-        if receiver.name in ("recv", "irecv"):  # the former content of the buffer is overwritten
-            kept = tuple(item for item in kept if item.name in (MESSAGE, GRADIENT_MESSAGE))
-            self.buffers += [item.value for item in receiver.inputs]
-        message = Slot(slot, value)
-        self.ops[target] = receiver.replace(inputs=(*kept, message))
-        return message
+        return Slot(GRADIENT_MESSAGE if self._is_gradient(like) else MESSAGE, value)
 
-    def _name_neighbors(self, source: OpId, target: OpId, message: Collective) -> None:
-        """Give sender and receiver each other relative to its own rank in the group, as one lane
-        shows the operations of all its ranks."""
-        group = message.group.ranks
-        here, there = map(group.index, message.ranks)
-        away = (there - here) % len(group)
-        away -= len(group) * (2 * away > len(group))
-        for op, peer in ((source, away), (target, -away)):
-            row = self.ops[op]
-            arguments = [(name, text) for name, text in row.arguments if name not in _PEERS]
-            neighbor = "group_dst" if op == source else "group_src", f"rank{peer:+d}"
-            self.ops[op] = row.replace(arguments=(*arguments, neighbor))
+    def _name_peers(self, peers: Mapping[OpId, Mapping[int, tuple[str, str]]]) -> None:
+        """Where the ranks of a lane have different peers, name these relative to their own rank."""
+        for op, relative in peers.items():
+            if len(relative) > 1:
+                row = self.ops[op]
+                arguments = [(name, text) for name, text in row.arguments if name not in _PEERS]
+                self.ops[op] = row.replace(arguments=(*arguments, *{*relative.values()}))
 
     def _is_gradient(self, value: Value) -> bool:
         """Whether *value* is the output of a backward pass."""

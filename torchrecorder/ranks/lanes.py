@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.events import UNFINISHED
@@ -63,13 +64,14 @@ def group_equal_ranks(digests: Sequence[Digest]) -> list[list[Digest]]:
     """Group the ranks that ran the same operations, apart from sizes; each group sorted by rank.
 
     Ranks that send messages to different groups are in different groups: pipeline stages with the
-    same operations are distinguished by their distance from the ends of the pipeline.
+    same operations are distinguished by their distance from the ends of the pipeline. A ring has no
+    ends.
     """
     ordered = sorted(digests, key=lambda digest: digest.rank.rank)
     kinds: dict[int, object] = {
         item.rank.rank: (item.similar, bool(item.failure)) for item in ordered
     }
-    peers = {item.rank.rank: item.sent.peers() for item in ordered}
+    peers = _neighbors(ordered)
     number = len(set(kinds.values()))
     while True:
         finer = {
@@ -82,6 +84,38 @@ def group_equal_ranks(digests: Sequence[Digest]) -> list[list[Digest]]:
             break
         number = len(numbers)
     return list(grouped((kinds[entry.rank.rank], entry) for entry in ordered).values())
+
+
+def _neighbors(digests: Sequence[Digest]) -> dict[int, frozenset[tuple[str, int]]]:
+    """The operation and rank of each send and receive of each rank, without those of rings, in
+    which all ranks of a group send as often to the one that is as many further.
+    """
+    found = {item.rank.rank: [*_messages(item)] for item in digests}
+    alike = Counter(relative for messages in found.values() for _, relative in messages)
+    return {
+        rank: frozenset(
+            message for message, relative in messages if alike[relative] < len(relative.ranks)
+        )
+        for rank, messages in found.items()
+    }
+
+
+class _Relative(NamedTuple):
+    """The messages of a rank to or from one other, by the distance in their group."""
+
+    name: str
+    ranks: tuple[int, ...]
+    distance: int
+    number: int
+
+
+def _messages(item: Digest) -> Iterator[tuple[tuple[str, int], _Relative]]:
+    rank, groups = item.rank.rank, item.rank.groups
+    for (name, place, peer), number in item.sent.messages().items():
+        ranks = groups[place].ranks
+        if rank in ranks and peer in ranks:  # not from any rank
+            distance = (ranks.index(peer) - ranks.index(rank)) % len(ranks)
+            yield (name, peer), _Relative(name, ranks, distance, number)
 
 
 def lane(members: Sequence[Digest], recording: Recording, assumed: Collection[int]) -> Lane:

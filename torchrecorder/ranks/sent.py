@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -88,11 +89,11 @@ class CommunicationColumns(NamedTuple):
         """The total size of all communications, in bytes."""
         return sum(size(kind.communication) for kind in self.kinds)
 
-    def peers(self) -> frozenset[tuple[str, int]]:
-        """The operation and rank of each send and receive."""
-        return frozenset(
-            (kind.communication.name, peer)
-            for kind, peer in zip(self.kinds, self.peer)
+    def messages(self) -> Counter[tuple[str, int, int]]:
+        """How many sends and receives there are, by operation, index of the group and rank."""
+        return Counter(
+            (kind.communication.name, place, peer)
+            for kind, place, peer in zip(self.kinds, self.group, self.peer)
             if kind.communication.name in POINT_TO_POINT
         )
 
