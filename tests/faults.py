@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dis
 import functools
 import inspect
 import sys
@@ -24,6 +25,9 @@ import torchrecorder.capture
 HOME = str(Path(torchrecorder.capture.__file__).parent)
 PRIMITIVES = {"Tape.record_error", "Tape.survives_errors", "Tape.resume", "_first_line"}
 """What catching an error is made of."""
+
+LOOPS = {dis.opmap[name] for name in ("FOR_ITER", "JUMP_BACKWARD") if name in dis.opmap}
+"""The instructions at which a loop goes on."""
 
 
 class Place(NamedTuple):
@@ -112,6 +116,18 @@ def _is_resumed(frame: FrameType) -> bool:
     return frame.f_back is None or not _is_passing_on(frame.f_back.f_code)
 
 
+def _is_repeated(frame: FrameType) -> bool:
+    """Whether a loop goes on. What a trace function raises there passes by the handlers around a
+    comprehension, since Python 3.12; what a comprehension raises itself does not.
+    """
+    return _bytecode(frame.f_code)[frame.f_lasti] in LOOPS
+
+
+@functools.cache
+def _bytecode(code: CodeType) -> bytes:
+    return code.co_code
+
+
 def _is_guarded(frame: FrameType | None) -> bool:
     """Whether what is raised in a function called by *frame* is caught before it leaves us."""
     while frame is not None and (_is_ours(frame.f_code) or _is_passing_on(frame.f_code)):
@@ -183,7 +199,8 @@ class Faults:
         return self._at_line if guarded_lines(code) else None
 
     def _at_line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line" and frame.f_lineno in guarded_lines(frame.f_code):
+        is_guarded = event == "line" and frame.f_lineno in guarded_lines(frame.f_code)
+        if is_guarded and not _is_repeated(frame):
             self._pass(Place(frame.f_code, frame.f_lineno))
         return self._at_line
 
