@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Union
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from tests.comparison.test_box_captions import labels
 from tests.comparison.test_compare import lines
@@ -33,6 +35,32 @@ class Net(nn.Module):
         return self.last(self.between(self.first(x)))  # type: ignore[operator]
 
 
+class Double(torch.autograd.Function):
+    """Two times something."""
+
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        """Its result."""
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+        """Its gradient."""
+        return gradient * 2
+
+
+class Around(nn.Module):
+    """Calls a function."""
+
+    def __init__(self, inside: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Its result."""
+        return self.inside(x)
+
+
 class Scale(nn.Module):
     """Divides by the root of the mean square."""
 
@@ -46,6 +74,30 @@ def scaled(x: torch.Tensor) -> torch.Tensor:
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True))
 
 
+def scattered(x: torch.Tensor) -> torch.Tensor:
+    """Reads tensors that are made from nothing."""
+    steps, shifts = torch.arange(4.0), torch.zeros(4)
+    return x * steps + shifts
+
+
+SHIFT = torch.ones(4)
+
+
+def shifted(x: torch.Tensor) -> torch.Tensor:
+    """Reads a tensor from outside of the model."""
+    return x + SHIFT
+
+
+def repeated(x: torch.Tensor) -> torch.Tensor:
+    """Another region."""
+    return checkpoint(torch.relu, x, use_reentrant=False)  # type: ignore[no-any-return]
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    """A region with operations of its own kind."""
+    return Double.apply(x)  # type: ignore[no-any-return, no-untyped-call]
+
+
 def without_grad(x: torch.Tensor) -> torch.Tensor:
     """A region around an operation."""
     with torch.no_grad():
@@ -57,6 +109,10 @@ def without_grad(x: torch.Tensor) -> torch.Tensor:
     (torch.relu, nn.ReLU(), "between (ReLU)", "around 1 op"),
     (scaled, Scale(), "between (Scale)", "around 4 ops"),
     (torch.relu, without_grad, "no_grad", "around 1 op"),
+    (scattered, Around(scattered), "between (Around)", "around 4 ops"),
+    (shifted, Around(shifted), "between (Around)", "around 1 op"),
+    (doubled, Around(doubled), "between (Around)", "around 1 op"),
+    (repeated, Around(repeated), "between (Around)", "around 1 op"),
 ])
 def test_code_that_moves_into_a_module_or_region(
     inline: object, inside: object, where: str, text: str
@@ -65,6 +121,24 @@ def test_code_that_moves_into_a_module_or_region(
     before, after = (record(Net(one), torch.ones(1, 4)) for one in (inline, inside))
     assert lines(before, after) == [f"added {where} {text}"]
     assert lines(after, before) == [f"removed {where} {text}"]
+
+
+def test_a_module_around_a_region_is_named_without_itself() -> None:
+    """Its path, which the region has too, is in the first column."""
+    class Repeated(nn.Module):
+        def __init__(self, around: bool) -> None:
+            super().__init__()
+            self.act = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+            self.around = Around(self.repeated) if around else self.repeated
+
+        def repeated(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(self.act, x, use_reentrant=False)  # type: ignore[no-any-return]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.around(x)
+
+    before, after = (record(Repeated(around), torch.ones(1, 4)) for around in (False, True))
+    assert lines(before, after) == ["added around (Around) around checkpoint"]
 
 
 Part = Union[str, tuple[str, "list[Part]"]]

@@ -191,8 +191,9 @@ class _Comparer:
             return False
         if old.parent is None or new.parent is None:
             return old.parent is not new.parent and old.name != new.name
-        elsewhere = self.matching.scopes.get(old.parent) != new.parent
-        return old.name != new.name or elsewhere
+        if old.module is None:
+            return old.name != new.name or self._moved(old.parent, new.parent)
+        return old.name != new.name or self.matching.scopes.get(old.parent) != new.parent
 
     def _former_name(self, old: Scope) -> str:
         """The name in the first run; in a wrapper, the path below the scope around both."""
@@ -241,15 +242,16 @@ class _Comparer:
             elif (text := changed_arguments(old, new)) and not self._follows_from_module(old, new):
                 follows = is_reshape(new) and self.tensors.follows(new)
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text, follows)
-            if self._moved(old, new):
+            if self._moved(old.scope, new.scope):
                 text = f"was {self.old_names.op(left)}"
                 yield place, Change(ChangeKind.RENAMED, left, right, where, text)
         for index, change in Rewirings(self.edge_match).all():
             yield (index, 1), change
 
-    def _moved(self, old: Op, new: Op) -> bool:
-        """Whether an op is in another module, apart from modules that only one run has."""
-        outer = self.before.within(old.scope), self.after.within(new.scope)
+    def _moved(self, old: ScopeId | None, new: ScopeId | None) -> bool:
+        """Whether what is in these scopes is in another module, apart from modules that only one
+        run has."""
+        outer = self.before.within(old), self.after.within(new)
         left = next((scope for scope in outer[0] if scope in self.matching.scopes), None)
         right = next((scope for scope in outer[1] if scope in self.matching.back), None)
         return (self.matching.scopes[left] if left is not None else None) != right

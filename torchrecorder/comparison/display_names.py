@@ -135,7 +135,8 @@ class DisplayNames:
         """*around base_layer (Linear), 4 ops*: the contents of a wrapper, and what it adds."""
         path, name = self.recording.scopes[wrapper].path, self.scope_title(inner)
         more = size(self.recording.scopes[wrapper], self.recording, {inner})
-        held = f"{AROUND}{name.removeprefix(f'{path}.' * bool(path))}"
+        inside = name.removeprefix(f"{path}.").removeprefix(f"{path}: ") if path else name
+        held = f"{AROUND}{inside}"
         return held if more == "0 ops" else f"{held}, {more}"
 
     def contents(self, scope: ScopeId, known: Container[OpId]) -> str:

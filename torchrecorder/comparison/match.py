@@ -244,17 +244,13 @@ class _Matcher:
             self.values.add(slot.value, other.value)
         for left in (op for op in a.ops if op in self.ops.there):  # in the order of the run
             self._results(a.ops[left], b.ops[self.ops.there[left]])
+        self._given()
         self._moved_ops()
         self._around_moved()
         for scope, other_scope in self.scopes.there.items():
             self._slots(a.scopes[scope].outputs, b.scopes[other_scope].outputs)
             if a.scopes[scope].cls != b.scopes[other_scope].cls:
                 self._slots(_written(a, scope), _written(b, other_scope))
-        for left, right in self.ops.there.items():
-            for slot, other in zip(a.ops[left].inputs, b.ops[right].inputs):
-                if self._are_alike(slot, other):
-                    self.values.add(slot.value, other.value)
-        self._unread()
 
     def _results(self, old: Op, new: Op) -> None:
         for value, other in self._outputs(old, new):
@@ -272,18 +268,28 @@ class _Matcher:
         for anywhere in (False, True):
             there: dict[Hashable, list[Op]] = {}
             for new in reversed(list(b.ops.values())):
-                if new.inputs and new.id not in self.ops.back and new.scope not in replaced[1]:
+                if new.id not in self.ops.back and new.scope not in replaced[1]:
                     read = tuple(slot.value for slot in new.inputs)
-                    key = anywhere or new.scope, new.recompute, call(new), read
-                    there.setdefault(key, []).append(new)
+                    around = self._place(new, anywhere, added=True)
+                    there.setdefault((around, new.recompute, call(new), read), []).append(new)
             for old in a.ops.values() if there else ():
                 if old.id not in self.ops.there and old.scope not in replaced[0]:
                     read = tuple(self.values.there.get(slot.value, "") for slot in old.inputs)
-                    around = anywhere or self.scopes.there.get(old.scope)
+                    around = self._place(old, anywhere, added=False)
                     if twins := there.get((around, old.recompute, call(old), read)):
                         new = twins.pop()
                         self.ops.add(old.id, new.id)
                         self._results(old, new)
+
+    def _place(self, op: Op, anywhere: bool, *, added: bool) -> ScopeId | bool | None:
+        """The scope of the second run in which the counterpart of an op is, or whether anything
+        will do; for an op that reads nothing, the innermost that both runs have."""
+        if op.inputs and anywhere:
+            return True
+        run, known = (self.b, self.scopes.back) if added else (self.a, self.scopes.there)
+        scopes = run.recording.within(op.scope) if anywhere else (op.scope,)
+        found = next((scope for scope in scopes if scope in known), None)
+        return found if added else self.scopes.there.get(found)
 
     def _around_moved(self) -> None:
         """Match scopes of one class in which all steps correspond, from the inside out."""
@@ -330,10 +336,14 @@ class _Matcher:
                 (value for value in new.outputs if value not in others),
             )
 
-    def _unread(self) -> None:
-        """Match values that no op computed or read, by name, role and form, in order."""
-        a, b = self.a.recording.values.values(), self.b.recording.values.values()
-        given = [[one for one in values if one.producer is None] for values in (a, b)]
+    def _given(self) -> None:
+        """Match values that no op computed: those of matched ops, then by name, role and form."""
+        a, b = self.a.recording, self.b.recording
+        for left, right in self.ops.there.items():
+            for slot, other in zip(a.ops[left].inputs, b.ops[right].inputs):
+                if self._are_alike(slot, other):
+                    self.values.add(slot.value, other.value)
+        given = [[one for one in run.values.values() if one.producer is None] for run in (a, b)]
         self._alike(given[0], given[1], _seen)
 
     def _alike(
