@@ -286,6 +286,7 @@ def test_large_pictures_are_tried_less_often(count: int, tries: int) -> None:
     """Down to columns of the same length."""
     placing: Any = object.__new__(_Placing)
     placing.plan, placing.turned = SimpleNamespace(items=[None] * count), False
+    placing.shaped = False
     limits: list[float] = []
 
     def made(limit: float) -> dict[int, PlacedScope]:

@@ -33,13 +33,16 @@ SHARES = (1.0, 0.7, 0.5, 0.35, 0.2)
 class _Print(NamedTuple):
     """A view as it would be on paper: its smallest text and its longer side, in points.
 
-    The text of one that is not laid out would be no larger than this.
+    The text of one that is not laid out would be no larger than this. *shaped* and *cut* are those
+    of the picture.
     """
 
     view: View
     text: float
     length: float = 0.0
     laid_out: bool = True
+    shaped: bool = False
+    cut: bool = False
 
 
 def readable_view(
@@ -49,8 +52,9 @@ def readable_view(
 
     This applies without *depth*, if the figure must fit a place, or its paper has a width or
     height. The result is the view with the most boxes whose text has at least *min_fontsize* there
-    (5 points if that is 0), on paper no longer than A4. If there is none, it is the shortest view
-    with such text, or else the view with the largest text.
+    (5 points if that is 0), on paper no longer than A4; but if a U is cut into columns there, the
+    first of the smaller views that has one. If there is none, it is the shortest view with such
+    text, or else the view with the largest text.
     """
     painted = Svg() if exporter is None else exporter
     paper = style.paper()
@@ -60,12 +64,19 @@ def readable_view(
         return make_view(recording, options)
     least = style.min_fontsize or READABLE
     found: list[_Print] = []
+    cut: View | None = None
     for tried in _fewer(recording, options):
         view = make_view(recording, tried)
         printed = _printed(view, style, painted, paper)
-        if printed is None or printed.text >= least and printed.length <= A4_LENGTH:
+        if printed is None:
             return view
         found.append(printed)
+        if printed.text >= least and printed.length <= A4_LENGTH:
+            if printed.shaped or not (printed.cut or cut):
+                return view
+            cut = cut or view
+    if cut is not None:
+        return cut
     long = [printed for printed in found if printed.text >= least]
     if long:
         return min(long, key=attrgetter("length")).view
@@ -112,4 +123,7 @@ def _printed(view: View, style: Style, painted: LaidOut, paper: Paper) -> _Print
     figure, placed = fitted(figure, painted.timeout)
     size = printed_size(figure, placed)
     scale = paper.scale(*size)
-    return _Print(view, smallest(figure) * scale, 0.0 if paper.limits else max(size) * scale)
+    picture, length = placed.picture, 0.0 if paper.limits else max(size) * scale
+    return _Print(
+        view, smallest(figure) * scale, length, shaped=picture.shaped, cut=picture.cut
+    )

@@ -38,6 +38,9 @@ STACK_HEIGHT = 0.75
 MIN_GAIN = 1.04
 """The minimum gain in scale that justifies more columns."""
 
+SHAPE_GAIN = 1.5
+"""The same if the picture has a U or stacks side by side, whose text is readable."""
+
 Size = tuple[float, float] | None
 """Width and height of a header, if there is one."""
 
@@ -97,12 +100,23 @@ class EdgeSection(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """Everything on the paper, scopes before their contents."""
+    """Everything on the paper, scopes before their contents.
+
+    Attributes:
+        width: Its width.
+        height: Its height.
+        boxes: The boxes.
+        sections: The sections of all edges.
+        shaped: Whether a scope is a U, or has stacks side by side.
+        cut: Whether a scope would be, but columns are larger.
+    """
 
     width: float
     height: float
     boxes: tuple[PlacedBox, ...]
     sections: tuple[EdgeSection, ...]
+    shaped: bool = False
+    cut: bool = False
 
 
 def place(
@@ -133,11 +147,14 @@ class _Placing:
         self.stacked: dict[int, PlacedScope | None] = {}
         self.shapes: dict[tuple[int, frozenset[int]], UShape | None] = {}
         self.risen: dict[int, int] = {}
+        self.shaped = False  # whether a scope is a U, or has stacks side by side
 
     def picture(self, sheet: Sheet | None, side_by_side: bool) -> Picture:
         """Compose scopes from the innermost outwards, then put them on the paper."""
         tall = self._all(side_by_side=side_by_side)
-        return self._spread(tall if sheet is None else self._fitted(tall, sheet))
+        chosen = tall if sheet is None else self._fitted(tall, sheet)
+        shaped, cut = self.shaped and chosen is tall, self.shaped and chosen is not tall
+        return self._spread(chosen)._replace(shaped=shaped, cut=cut)
 
     def _all(self, limit: float = inf, side_by_side: bool = False) -> dict[int, PlacedScope]:
         """All open scopes; those that are longer than a limit in columns."""
@@ -182,6 +199,7 @@ class _Placing:
         made = self.stacked[id(whole)]
         if made is None and self.plan.direction == "TB":
             made = self._as_u(scope, whole, space, composed)
+        self.shaped |= made is not None
         return made or whole
 
     def _stacks(self, scope: int, whole: PlacedScope, space: HeaderSpace) -> PlacedScope | None:
@@ -281,6 +299,8 @@ class _Placing:
             found.append((sheet.scale(*self._size(tried[-1])), tried))
         best = max(scale for scale, _ in found)
         least = min(best, sheet.enough)
+        if self.shaped and found[0][0] >= max(best / SHAPE_GAIN, least):
+            return tall
         if not sheet.open_ended:
             least = max(best / MIN_GAIN, least)
         return next(composed for scale, composed in found if scale >= least)
