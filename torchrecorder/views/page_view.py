@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
+from torchrecorder.events import OpId
 from torchrecorder.graph.gc_pause import without_gc
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.auto_depth import DepthChoice, scope_depths
 from torchrecorder.views.full_view import full_view
 from torchrecorder.views.pipeline import (
-    COUNTED_KINDS, ViewOptions, closed_scopes, find_quiet, fitting, make_view, part_of, unfolded,
+    COUNTED_KINDS, ViewOptions, closed_scopes, find_quiet, fitting, make_view, may_fold_more,
+    part_of, unfolded,
 )
 from torchrecorder.views.view import Cluster, Unfolded, View
 
@@ -30,9 +33,21 @@ def page_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
         return make_view(recording, options)
     part = part_of(recording, options)
     start, quiet = full_view(part), find_quiet(part, options)
-    whole = unfolded(start, options, quiet)
-    opened = fitting(part, options, quiet, partial(_opened, whole, options), attrgetter("drawn"))
+    whole, opened = _page(start, options, quiet)
+    if may_fold_more(options, opened.drawn):
+        similar = _page(start, replace(options, fold="similar"), quiet)
+        if similar[1].drawn <= options.max_boxes:
+            whole, opened = similar
     return View(part, {}, opened.clusters, (), unfolded=lambda: whole)
+
+
+def _page(
+    start: View, options: ViewOptions, quiet: frozenset[OpId]
+) -> tuple[Unfolded, _Opened]:
+    """Everything that can be opened, and what is open at first."""
+    whole = unfolded(start, options, quiet)
+    through = partial(_opened, whole, options)
+    return whole, fitting(start.recording, options, quiet, through, attrgetter("drawn"))
 
 
 class _Opened(NamedTuple):

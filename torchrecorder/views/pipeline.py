@@ -143,8 +143,8 @@ class ViewOptions(Checked):
     fold: Union[bool, Literal["similar"]] = option(
         "Fold repeated siblings into one box, or row of a table, with ×N. True: siblings of equal "
         "structure; ``\"similar\"``: also consecutive siblings of one class whose sizes, settings, "
-        "connections or optional parts differ, and the box lists the differences; "
-        "False: every sibling.",
+        "connections or optional parts differ, and the box lists the differences; this is the "
+        "default if *max_boxes* is exceeded at any level otherwise. False: every sibling.",
         one_of(*FOLDS),
         default=True,
     )
@@ -217,6 +217,10 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
         return replace(view, unfolded=partial(_unfolded_backward, part, options))
     start, quiet = full_view(part), find_quiet(part, options)
     view = fitting(part, options, quiet, partial(_through, start, options, quiet), _drawn)
+    if may_fold_more(options, _drawn(view)):
+        similar = make_view(recording, replace(options, fold="similar"))
+        if _drawn(similar) <= options.max_boxes:
+            return similar
     return replace(view, unfolded=partial(unfolded, start, options, quiet))
 
 
@@ -252,6 +256,12 @@ def fitting(
                 break
             view = deeper
     return view
+
+
+def may_fold_more(options: ViewOptions, drawn: int) -> bool:
+    """Whether similar siblings fold by default, if that makes at most *max_boxes*: *drawn* are
+    more."""
+    return options.fold is True and options.depth is None and drawn > options.max_boxes
 
 
 def _through(
