@@ -323,7 +323,7 @@ def test_a_large_figure_is_not_laid_out_to_be_left(
         laid_out.append(len(items))
         return plain(items, *args, **options)
 
-    monkeypatch.setattr("torchrecorder.export.nested.plan", plan)
+    monkeypatch.setattr("torchrecorder.layout.layered.encoder_decoder.plan", plan)
     run = Builder("Net")
     with run.scope("Net"), contextlib.ExitStack() as around:
         value = run.input("x")

@@ -14,8 +14,9 @@ from torchrecorder.export.dot import (
 from torchrecorder.export.head_marks import head_marks
 from torchrecorder.export.quoting import quote, verbatim
 from torchrecorder.graph.gc_pause import without_gc
-from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox, place, plan
+from torchrecorder.layout.layered import Item, Link, Picture, PlacedBox
 from torchrecorder.layout.layered.edge_routing import Trunks, edge_routes, rounded, toward
+from torchrecorder.layout.layered.encoder_decoder import laid_out
 from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.positions import PlanePoint
 from torchrecorder.layout.layered.side_entry import side_entries
@@ -96,8 +97,7 @@ class Placed(NamedTuple):
             Link(number[line.tail], number[line.head], line.value or "", side=line.side)
             for line in figure.lines
         ]
-        planned = plan(items, links, figure.direction, timeout=timeout)
-        picture = place(planned, sheet=sheet_of(figure), side_by_side=True)
+        picture = laid_out(items, links, figure.direction, sheet_of(figure), timeout)
         outline_of = {shape.id: shape.look.outline for shape in figure.shapes}
         return cls(items, links, picture, figure.direction in ("TB", "BT"), outline_of)
 

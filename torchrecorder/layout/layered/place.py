@@ -124,19 +124,23 @@ def place(
     opened: Collection[int] | None = None,
     sheet: Sheet | None = None,
     side_by_side: bool = False,
+    lowest: int | None = None,
 ) -> Picture:
     """All positions, with the items *opened* open; by default everything is open.
 
     Items inside closed items are hidden, open or not. With a *sheet*, long scopes are laid out in
     columns if that makes the picture larger on it. A larger sheet never makes it smaller. With
-    *side_by_side*, stacks that are joined only across are side by side.
+    *side_by_side*, stacks that are joined only across are side by side. The scope with the item
+    *lowest* becomes a U only if this is the last one on the left.
     """
-    return _Placing(plan, opened).picture(sheet, side_by_side)
+    return _Placing(plan, opened, lowest).picture(sheet, side_by_side)
 
 
 class _Placing:
-    def __init__(self, plan: Plan, opened: Collection[int] | None) -> None:
-        self.plan = plan
+    def __init__(
+        self, plan: Plan, opened: Collection[int] | None, lowest: int | None = None
+    ) -> None:
+        self.plan, self.lowest = plan, lowest
         self.children = plan.children()
         self.turned = plan.direction in ("LR", "RL")
         can = [number for number, item in enumerate(plan.items) if item.header is not None]
@@ -220,12 +224,14 @@ class _Placing:
         self, scope: int, whole: PlacedScope, space: HeaderSpace, composed: dict[int, PlacedScope]
     ) -> PlacedScope | None:
         """A scope as a U, if possible; open children on its right side are turned over."""
-        inside = enumerate(self.children[scope + 1])
+        inside = [*enumerate(self.children[scope + 1])]
         modules = frozenset(place for place, child in inside if self.plan.items[child].module)
         key = id(whole), modules
         if key not in self.shapes:
             template = self.plan.templates[self.plan.template[scope + 1]]
-            self.shapes[key] = find_u_shape(template, whole, self._inputs(scope), modules, space)
+            lowest = [place for place, child in inside if child == self.lowest]
+            inputs = self._inputs(scope)
+            self.shapes[key] = find_u_shape(template, whole, inputs, modules, space, lowest)
         shape = self.shapes[key]
         if shape is None:
             return None

@@ -123,17 +123,20 @@ def find_u_shape(
     inputs: Collection[int],
     modules: Collection[int],
     space: HeaderSpace,
+    lowest: Sequence[int] = (),
 ) -> UShape | None:
     """The U-shape of a scope; None if it cannot be drawn as a U.
 
     The skip connections of a level all join the same two children. Each level lies inside the
     previous one, with one of the *modules* between them on both sides; at least two do not come
-    from *inputs*. Few other edges cross the bottom, and both sides are long.
+    from *inputs*. Few other edges cross the bottom, and both sides are long. If one child is the
+    *lowest*, the bottom is below it.
     """
     if scope.height < MIN_LENGTH:
         return None
     levels = [space.before, *row_ends(scope)]
-    bottoms = _bottoms(scope, levels)
+    ends = [scope.frames[child].end - TOLERANCE for child in lowest]
+    bottoms = [levels[bisect_left(levels, end)] for end in ends] or _bottoms(scope, levels)
     if not bottoms:
         return None
     depends = _ChildDependencies(template, scope, inputs, modules)
