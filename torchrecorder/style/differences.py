@@ -325,7 +325,7 @@ def _surroundings(repeats: Sequence[_Repeat], made: Collection[ValueId]) -> Iter
             yield _present("wiring", name, [bool(value) for value in values])
         elif len(sources) > 1:
             numbers = tuple(f"no. {sources.index(value) + 1}" for value in values)
-            yield Facet("wiring", name, numbers, f"{len(sources)} different {name}")
+            yield Facet("wiring", name, numbers, f"{name}: {len(sources)} different tensors")
 
 
 def _arguments(scope: Scope) -> dict[str, tuple[ValueId, ...]]:
