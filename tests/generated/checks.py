@@ -17,6 +17,7 @@ from torch import Tensor
 
 import torchrecorder
 from tests.agreement import Agreement
+from tests.generated.edits import variants
 from tests.generated.program import Program
 from tests.generated.steps import STEPS, numbers
 from tests.generated.steps.blocks import Block, Result
@@ -29,6 +30,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.events import OpKind
 from torchrecorder.export.dot import dot_text
 from torchrecorder.graph.codec import decode, encode
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.relations import is_held_alias
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
@@ -66,6 +68,7 @@ def make(program: Program) -> Run:
     """The model of *program* with its inputs, the same each time."""
     torch.manual_seed(program.seed)
     numbers.renew()
+    variants.renew()
     model = Model(program).train(program.train)
     x, y = torch.randn(2, 4), torch.randn(2, 4)
     return Run(model, (x.requires_grad_(program.grad), y))
@@ -254,7 +257,13 @@ def is_drawn(recording: Recording) -> None:
     assert len(shown) + len(held) == len(recording.ops) or any(
         scope.recompute for scope in recording.scopes.values()
     )
-    drawn = 0
+    drawn = draws(recording)
+    COUNTS.add("drawing", len(recording.ops), drawn)
+
+
+def draws(recording: RecordedRun) -> int:
+    """Draw at every depth, folded or not; the number of arrows in all."""
+    full, drawn = full_view(recording), 0
     notes = (not recording.ops) + (recording.run.failure is not None)  # as nodes of their own
     deepest = max_depth(recording)
     for depth in range(deepest + 2):
@@ -269,7 +278,7 @@ def is_drawn(recording: Recording) -> None:
             assert len(graph.edges()) == len(figure.lines)
             assert sum(line.count for line in figure.lines) == len(view.arrows)
             drawn += len(view.arrows)
-    COUNTS.add("drawing", len(recording.ops), drawn)
+    return drawn
 
 
 def _keeps_outer_edges(full: View, closed: View) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.generated import checks, compiled
+from tests.generated.edits import checks as edits
+from tests.generated.edits.program import EDITED
 from tests.generated.program import PROGRAMS
 from tests.generated.ranks import checks as ranks
 from tests.generated.ranks.program import JOBS
@@ -17,6 +19,7 @@ from tests.generated.training.program import TRAININGS
 KINDS: dict[str, tuple[st.SearchStrategy[Any], Check]] = {
     "models": (PROGRAMS, checks.check),
     "compiled": (PROGRAMS, compiled.check),
+    "edits": (EDITED, edits.check),
     "training": (TRAININGS, training.check),
     "ranks": (JOBS, ranks.check),
 }

@@ -28,12 +28,14 @@ class Step:
         one: Which tensor it takes, counted back from the latest.
         other: Which second tensor or variant it takes.
         body: The steps of the block inside.
+        variant: What it does more, see `tests.generated.edits.variants`; empty for nothing.
     """
 
     kind: str
     one: int = 0
     other: int = 0
     body: tuple[Step, ...] = ()
+    variant: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from tests.generated.kinds import KINDS
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS, FAKE_GROUPS
 
-NUMBERS = {"models": 40, "training": 30, "ranks": 10, "compiled": 10}
+NUMBERS = {"models": 40, "training": 30, "ranks": 10, "compiled": 10, "edits": 15}
 """How many are tried in each part; ``python -m tests.generated`` tries thousands."""
 
 PARTS = [
@@ -19,6 +19,7 @@ PARTS = [
     *(("training", part) for part in range(2)),
     *(("ranks", part) for part in range(2)),
     ("compiled", 0),
+    ("edits", 0),
 ]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import typing
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from tests.generated.edits import variants
 from tests.generated.steps.kind import Kinds, fit, one, pick, two
 
 KINDS = Kinds()
@@ -45,6 +47,9 @@ class Block(nn.Module):
             make = self.kinds[step.kind].part
             if make is not None and not self._has(_name(step)):
                 self._add(_name(step), make(step))
+        for variant in (variants.VARIANTS[step.variant] for step in steps if step.variant):
+            if variant.part is not None:
+                setattr(self, variant.name, variant.part())
 
     def _has(self, name):
         return name in self.plain or hasattr(self, name)
@@ -73,7 +78,8 @@ class Block(nn.Module):
         """All tensors there are after the last step."""
         live = list(given)
         for step in self.steps:
-            made = self.kinds[step.kind].run(self, live, step)
+            action = functools.partial(self.kinds[step.kind].run, self, live, step)
+            made = variants.run(self, action, step.variant) if step.variant else action()
             if made is not None:
                 live.append(made)
         return live

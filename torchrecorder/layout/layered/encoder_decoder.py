@@ -116,24 +116,24 @@ class _Flat:
     Attributes:
         items: The items, with spacers.
         links: The links.
-        was: For each of *items*, its number among *all*; -1 for a spacer.
-        now: For each of *all*, its number; for the two modules, that of the scope around them.
+        was: For each of *items*, its number among *original*; -1 for a spacer.
+        now: For each of *original*, its number; for the two modules, that of the scope around them.
         spacers: The numbers of the spacers: where the first module is entered and left, and where
             the second one is.
     """
 
     def __init__(
-        self, all: Sequence[Item], links: Sequence[Link], modules: _Modules,
+        self, original: Sequence[Item], links: Sequence[Link], modules: _Modules,
         widths: Sequence[float] = (0.0, 0.0),
     ) -> None:
         """Spacers are at least as wide as the *widths* of the modules."""
-        self.all, self.modules = all, modules
+        self.original, self.modules = original, modules
         self.both = both = modules[:2]
         self.items, self.was, self.spacers = list[Item](), list[int](), list[int]()
         self.now = {-1: -1}
         wide = dict(zip(both, widths))
         last = {module: number for number, module in enumerate(modules.inside)}
-        for number, item in enumerate(all):
+        for number, item in enumerate(original):
             self.now[number] = len(self.items)
             if number in both:
                 self.now[number] = self.now[item.parent]
@@ -148,7 +148,7 @@ class _Flat:
 
     def _space(self, module: int, least: float, titled: bool) -> None:
         """Append a spacer of a module, with room for its title or without."""
-        width, height = self.all[module].header or (0.0, 0.0)
+        width, height = self.original[module].header or (0.0, 0.0)
         size = max(2 * (width + 2 * PAD), least), height + HEADER_GAP if titled else EDGE
         self.spacers.append(len(self.items))
         self.items.append(Item(f"spacer {len(self.spacers)}", self.now[module], *size))
@@ -230,7 +230,7 @@ class _Flat:
 
     def _apart(self, picture: Picture, frame: PlacedBox) -> bool:
         """Whether all boxes beside a frame, and the lines between these, are outside of it."""
-        around = {self.now[each] for each in _around(self.all, frame.item)}
+        around = {self.now[each] for each in _around(self.original, frame.item)}
         outer = {-1, *range(len(self.items))}.difference(self.spacers, self._of(frame.item))
         corners = [
             ((box.x, box.y), (box.x + box.width, box.y + box.height))
