@@ -1,0 +1,1 @@
+"""Edits: a random model before and after a change at one place."""
