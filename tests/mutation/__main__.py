@@ -25,8 +25,12 @@ TOOL = ROOT
 COVERAGE = ROOT / ".mutation" / "coverage"
 SURVIVORS = ROOT / ".mutation" / "survivors.txt"
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
-STARTED_BY = {"torchrecorder/layout/child.py": ("torchrecorder/layout/engine.py", "_spoken_to")}
-"""Files that run in processes without coverage, and the functions that start these."""
+WORKERS = "torchrecorder/planning/workers.py"
+STARTED_BY = {
+    "torchrecorder/layout/child.py": ("torchrecorder/layout/engine.py", "_spoken_to"),
+    f"{WORKERS} _record_rank": (WORKERS, "Workers._start"),
+}
+"""Files and functions that run in processes without coverage, and what starts these."""
 
 MARKERS = "not slow and not page"
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", MARKERS)
@@ -170,8 +174,9 @@ def _within(tests: list[coverage_store.Test], seconds: float) -> list[coverage_s
 
 
 def _runs(test: coverage_store.Test, mutant: Mutant) -> bool:
-    if mutant.path in STARTED_BY:
-        path, function = STARTED_BY[mutant.path]
+    whole, part = mutant.path, f"{mutant.path} {mutant.function}"
+    if started_by := STARTED_BY.get(whole) or STARTED_BY.get(part):
+        path, function = started_by
         return function in test.lines.get(path, {})
     return test.runs(mutant.path, mutant.function, mutant.line)
 

@@ -39,7 +39,7 @@ def _blocks(mesh):
 @pytest.fixture(scope="module")
 def square(tmp_path_factory):
     """What four of 64 processes recorded, by rank."""
-    job = PlanJob(_blocks, MeshLayout.from_sizes({"dp": 8, "tp": 8}), True, "")
+    job = PlanJob(_blocks, MeshLayout.from_sizes({"dp": 8, "tp": 8}), True, None)
     workers = Workers(job, tmp_path_factory.mktemp("ranks"), 2)
     return {rank: workers.recording(rank) for rank in workers.run([0, 1, 9, 63])}
 
@@ -287,7 +287,7 @@ def test_without_kernels_for_tensors_without_data(monkeypatch):
     """In an old PyTorch, the message says from which version on it works."""
     monkeypatch.setattr(planned, "FAKE_GROUPS", replace(FAKE_GROUPS, works=lambda: False))
     with pytest.raises(InvalidArgument, match=f"Install PyTorch {FAKE_GROUPS.since} or newer"):
-        recorded(0, factories.only_step, {"dp": 1}, backward=True, name="")
+        recorded(0, factories.only_step, {"dp": 1}, backward=True, name=None)
 
 
 def test_what_is_no_model():

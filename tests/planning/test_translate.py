@@ -112,10 +112,10 @@ def test_sizes_of_a_mesh(mesh: Any) -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "expected"),
-    [(None, None), ("all", [0, 1, 2]), ([2, 0, 2], [0, 2]), (range(1, 3), [1, 2])],
+    [(None, None), ("all", {0, 1, 2}), ([2, 0, 2], {0, 2}), (range(1, 3), {1, 2})],
 )
-def test_ranks_that_are_asked_for(ranks: Any, expected: list[int] | None) -> None:
-    """Each once, in order."""
+def test_ranks_that_are_asked_for(ranks: Any, expected: set[int] | None) -> None:
+    """Each once."""
     assert planning._wanted(ranks, 3) == expected
 
 
@@ -183,9 +183,45 @@ def test_ranks_are_run_along_what_differs(differ: set[int], ran: set[int]) -> No
     assert all(found[rank].exact == recorded._digest(rank).exact for rank in range(12))
 
 
+@pytest.mark.parametrize(("size", "ran"), [(32, {*range(32)}), (33, {0, 1, 2, 4, 8, 16, 32})])
+def test_so_many_ranks_are_all_run_along_one_dimension(size: int, ran: set[int]) -> None:
+    """Of one more, only those around the change."""
+    layout = MeshLayout.from_sizes({"dp": size})
+    recorded = Recorded(layout, {0}, bool)
+    sampling = planning._RankSampling(recorded, layout)  # type: ignore[arg-type]
+    assert sampling.digests()[1] == {*recorded.ran} == ran
+
+
+class Special(Recorded):
+    """Ranks of which only the last one differs."""
+
+    def _digest(self, rank: int) -> Digest:
+        return of_rank(rank, ())._replace(exact=str(rank == self.layout.world - 1))
+
+
+class Halves(Recorded):
+    """Ranks of which the first two share a group, as the last two do."""
+
+    def _digest(self, rank: int) -> Digest:
+        ranks = {0: (0, 1), 1: (0, 1), 4: (4, 5), 5: (4, 5)}.get(rank)
+        return of_rank(rank, () if ranks is None else (group(*ranks),))
+
+
+@pytest.mark.parametrize("kind", [Special, Halves])
+def test_all_ranks_are_run_where_dimensions_do_not_tell_them_apart(kind: type[Recorded]) -> None:
+    """One differs by its place along two dimensions together; a group has no place for another."""
+    recorded = kind(ROWS, set())
+    sampling = planning._RankSampling(recorded, ROWS)  # type: ignore[arg-type]
+    found, done = sampling.digests()
+    assert done == {*recorded.ran} == {*range(6)}
+    assert {rank: each.exact for rank, each in found.items()} == {
+        rank: recorded._digest(rank).exact for rank in range(6)
+    }
+
+
 def test_a_process_that_left_nothing(tmp_path: Any) -> None:
     """How it ended is said, and what a script must do."""
-    job = workers.PlanJob(of_rank, SQUARE, True, "")
+    job = workers.PlanJob(of_rank, SQUARE, True, None)
     message = r"rank 1 \(dp=0, tp=1\) exited with code 1\. A script must call plan inside"
     with pytest.raises(TorchRecorderError, match=message):
         workers.Workers(job, tmp_path, 1)._result(1, 1)
@@ -199,29 +235,29 @@ def test_processors_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = SimpleNamespace(cpu_count=lambda: next(numbers))
     monkeypatch.setattr(workers, "os", elsewhere)
     assert workers.number_of_processors() == 3
-    elsewhere.sched_getaffinity = lambda process: {1, 5}
+    elsewhere.sched_getaffinity = lambda process: {1, 5} if process == 0 else {1}
     assert workers.number_of_processors() == 2
     del elsewhere.sched_getaffinity
     elsewhere.cpu_count = lambda: None
     assert workers.number_of_processors() == 1
 
 
-@pytest.mark.parametrize("asked", [None, 3])
+@pytest.mark.parametrize(("asked", "name"), [(None, None), (3, "two")])
 def test_how_many_ranks_are_recorded_at_once(
-    asked: int | None, monkeypatch: pytest.MonkeyPatch
+    asked: int | None, name: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many as are asked for, else as there are processors."""
+    """As many as are asked for, else as there are processors; with the name that was given."""
     class Refused(Exception):
         """Instead of a run."""
 
-    def refuse(job: object, folder: object, number: int) -> None:
-        raise Refused(number)
+    def refuse(job: workers.PlanJob, folder: object, number: int) -> None:
+        raise Refused(job.name, number)
 
     monkeypatch.setattr(planning, "Workers", refuse)
     monkeypatch.setattr(planning, "number_of_processors", lambda: 5)
     with pytest.raises(Refused) as refused:
-        planning.plan(of_rank, {"dp": 1, "tp": 2}, num_workers=asked)
-    assert refused.value.args == (asked or 5,)
+        planning.plan(of_rank, {"dp": 1, "tp": 2}, name=name, num_workers=asked)
+    assert refused.value.args == (name, asked or 5)
 
 
 class Process:
@@ -245,7 +281,7 @@ class Waited(workers.Workers):
     """Workers whose processes do nothing; a rank may fail."""
 
     def __init__(self, number: int, failing: int = -1) -> None:
-        super().__init__(workers.PlanJob(of_rank, SQUARE, True, ""), Path(), number)
+        super().__init__(workers.PlanJob(of_rank, SQUARE, True, None), Path(), number)
         self.failing, self.started = failing, list[Process]()
 
     def _start(self, rank: int) -> Any:
@@ -299,3 +335,4 @@ def test_errors_of_other_processes(error: Exception, tmp_path: Path) -> None:
     assert str(found) == ("too large" if kept else "TwoWords: too large")
     note, place = found.__notes__  # type: ignore[attr-defined]
     assert note == "a note" and "raised in plan by rank 1" in place
+    assert str(found.__cause__).splitlines()[-1].endswith("too large")

@@ -77,7 +77,8 @@ def write_recording(folder: Path, rank: int, *job: Any, **options: Any) -> None:
 
 
 def recorded(
-    rank: int, factory: Callable[[Any], Any], mesh: Mapping[str, int], *, backward: bool, name: str
+    rank: int, factory: Callable[[Any], Any], mesh: Mapping[str, int], *, backward: bool,
+    name: str | None,
 ) -> Recording:
     """The recording of *rank*: one step, or one call of the model, with fake tensors."""
     devices = fake_mesh(rank, mesh)
@@ -88,12 +89,12 @@ def recorded(
         if isinstance(model, Module):
             _materialize(model)
         if callable(step_or_inputs):
-            with Recorder(model, name=name or None) as recorder:
+            with Recorder(model, name=name) as recorder:
                 step_or_inputs()
             found = recorder.recording
         else:
             inputs = pytree.tree_map(_to_fake, step_or_inputs)
-            found = record(model, inputs, backward=backward, restore=False, name=name or None)
+            found = record(model, inputs, backward=backward, restore=False, name=name)
     return without_times(found)
 
 

@@ -77,7 +77,7 @@ def plan(
         sizes = ", ".join(f"{dim}={size}" for dim, size in mesh.items())
         raise InvalidArgument(f"a mesh of {sizes} has {layout.world} processes, not {shown(world)}")
     wanted = _wanted(ranks, layout.world)
-    job = PlanJob(factory, layout, backward, name or "")
+    job = PlanJob(factory, layout, backward, name)
     with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
         workers = Workers(job, Path(folder), num_workers or number_of_processors())
         if wanted is None:
@@ -91,16 +91,16 @@ def plan(
     return Ranks(digests, recordings, expected=found, assumed={*found} - run)
 
 
-def _wanted(ranks: Any, world: int) -> list[int] | None:
+def _wanted(ranks: Any, world: int) -> set[int] | None:
     """The ranks to record; None if `_RankSampling` selects them."""
     if ranks is None:
         return None
     if isinstance(ranks, str) and ranks == ALL:
-        return list(range(world))
+        return {*range(world)}
     if isinstance(ranks, Iterable) and not isinstance(ranks, (str, bytes)):
         found = list(ranks)
         if found and all(whole_number(0).holds(rank) and rank < world for rank in found):
-            return sorted({int(rank) for rank in found})
+            return {int(rank) for rank in found}
     raise InvalidArgument(
         f"ranks must be 'all' or a list of numbers from 0 to {world - 1}, not {shown(ranks)}"
     )
@@ -162,17 +162,17 @@ class _RankSampling:
                 waiting += [(middle, high), (low, middle)]
 
     def _record(self, ranks: Iterable[int]) -> None:
-        self.known.update(self.workers.run(sorted({*ranks} - {*self.known})))
+        self.known.update(self.workers.run({*ranks} - {*self.known}))
 
     def _along(self, dim: int, index: int) -> int:
         """The rank at this coordinate along *dim*, and the first along all others."""
         sizes = self.layout.sizes
-        return self.layout.rank(tuple([index * (dim == other) for other in range(len(sizes))])) or 0
+        return self.layout.rank(tuple([index * (dim == other) for other in range(len(sizes))]))
 
     def _source(self, rank: int) -> int:
         """The recorded rank that *rank* is equal to."""
         place = zip(self.firsts, self.layout.place(rank))
-        return self.layout.rank(tuple([firsts[index] for firsts, index in place])) or 0
+        return self.layout.rank(tuple([firsts[index] for firsts, index in place]))
 
     def _translator(self) -> Translator:
         return Translator(self.layout, known_groups(self.known.values()))

@@ -44,12 +44,10 @@ class MeshLayout(NamedTuple):
             found.append(index)
         return tuple(reversed(found))
 
-    def rank(self, place: Coordinate) -> int | None:
-        """The rank at a coordinate; None if the coordinate is outside of the mesh."""
+    def rank(self, place: Coordinate) -> int:
+        """The rank at a coordinate."""
         found = 0
         for index, size in zip(place, self.sizes):
-            if not 0 <= index < size:
-                return None
             found = found * size + index
         return found
 
@@ -112,13 +110,13 @@ class Translator:
             else self.layout.rank(_target_of(self.layout.place(peer), target, of[group].fixed))
             for kind, group, peer in zip(sent.kinds, sent.group, sent.peer)
         ]
-        if None in groups or None in peers:
-            return None
         new_groups = tuple([group for group in groups if group is not None])
+        if len(new_groups) < len(groups):
+            return None
         meshes = tuple([self._mesh(mesh, target) for mesh in digest.rank.meshes])
         new_sent = sent._replace(
             names=tuple(group.name for group in new_groups),
-            peer=array("i", [peer for peer in peers if peer is not None]),
+            peer=array("i", peers),
         )
         new_rank = digest.rank._replace(rank=rank, groups=new_groups, meshes=meshes)
         return digest._replace(rank=new_rank, sent=new_sent)
@@ -142,7 +140,7 @@ class Translator:
         key = id(group), source.number, tuple(compress(target, source.fixed))
         if key not in self._found:
             places = (_target_of(place, target, source.fixed) for place in source.places)
-            ranks = tuple([self.layout.rank(place) or 0 for place in places])
+            ranks = tuple([self.layout.rank(place) for place in places])
             known = self.known.get((ranks, group.purpose), [])
             is_known = source.number < len(known)
             found = known[source.number] if is_known else group._replace(ranks=ranks)
@@ -150,7 +148,7 @@ class Translator:
         found, members = self._found[key]
         return found if rank in members else None
 
-    def _moved(self, peer: int, source: Coordinate, target: Coordinate) -> int | None:
+    def _moved(self, peer: int, source: Coordinate, target: Coordinate) -> int:
         """The peer of a message of the rank at *target*: as far away along each dimension, which
         continues at its start as a ring does."""
         offsets = zip(self.layout.place(peer), source, target, self.layout.sizes)

@@ -29,7 +29,7 @@ class PlanJob(NamedTuple):
     factory: Callable[[Any], Any]
     layout: MeshLayout
     backward: bool
-    name: str  # empty for the class of the model
+    name: str | None  # by default the class of the model
 
 
 def check_factory(factory: object) -> None:
