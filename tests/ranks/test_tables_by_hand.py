@@ -14,9 +14,11 @@ from tests.graph.test_consistency import blank, changed
 from tests.ranks.test_by_hand import ran, sent, sharded
 from tests.stepped import stepped
 from torchrecorder.events import (
-    GradSwitch, OpId, ParameterPart, Role, ScopeKind, Shard, Slot, ValueId,
+    UNFINISHED, GradSwitch, OpId, ParameterPart, RankGroup, Role, ScopeKind, Shard, Slot,
+    ValueId,
 )
 from torchrecorder.graph.consistency import problems
+from torchrecorder.graph.failure import Failure
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
@@ -272,3 +274,75 @@ def test_what_sets_a_pipeline_up_sends_nothing() -> None:
     assert [one.name for one in merged.recording.communications] == ["all_reduce"]
     assert [one.name for one in merged.whole.communications] == ["broadcast", "all_reduce"]
     assert [each.name for each in merged.collectives] == ["broadcast", "all_reduce"]
+
+
+def test_results_of_each_rank_are_results_of_the_run() -> None:
+    """Those of the second after those of the first, and those of its lane."""
+    other = changed(network(), "ops", "o1", name="tanh")
+    whole = torchrecorder.merge([ran(0, whole=network()), ran(1, whole=other)]).whole
+    ends = [scope.outputs for scope in whole.scopes.values() if scope.parent is None]
+    assert whole.outputs == tuple(slot for outputs in ends for slot in outputs)
+    assert [len(outputs) for outputs in ends] == [len(network().outputs)] * 2
+    assert len({slot.value for slot in whole.outputs}) == 2 * len(network().outputs)
+
+
+def test_a_message_is_no_weight() -> None:
+    """Even if a weight is sent: it has its size, and none of its names."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("send", run.parameter("weight"), outputs=0)
+    sender = run.recording()
+    (weight,) = sender.values.values()
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("recv", run.input("x"))
+    whole = torchrecorder.merge([
+        ran(0, sent("send", weight.bytes, tag=0, peer=1, op="o0", scope="s0"), whole=sender),
+        ran(1, sent("recv", weight.bytes, tag=0, peer=0, op="o0", scope="s0"),
+            whole=run.recording()),
+    ]).whole
+    (message,) = whole.ops[OpId("o0")].outputs
+    assert whole.values[message] == weight.replace(
+        id=message, role=Role.INNER, names=(), producer=OpId("o0"), storage=-1, kind="Tensor",
+        trainable=False, requires_grad=False,
+    )
+
+
+def test_only_errors_are_failures_of_a_lane() -> None:
+    """A rank that waits has none; each error is at its own operation."""
+    errors = ("RuntimeError", UNFINISHED, "ValueError")
+    every = []
+    for rank, error in enumerate(errors):
+        whole = changed(network(), "ops", "o0", name=f"first{rank}")
+        failure = Failure(error, "no", whole.ops[OpId("o1")].scope, OpId("o1"), False)
+        whole = replace(whole, run=replace(whole.run, failure=failure))
+        every.append(ran(rank, whole=whole, world=3))
+    whole = torchrecorder.merge(every).whole
+    assert [each.error for each in whole.run.lane_failures] == ["RuntimeError", "ValueError"]
+    failed = [op for op in whole.ops.values() if op.name == network().ops[OpId("o1")].name]
+    assert [(each.op, each.scope) for each in whole.run.lane_failures] == [
+        (failed[0].id, failed[0].scope), (failed[2].id, failed[2].scope)
+    ]
+
+
+def test_collectives_by_wait_and_by_size() -> None:
+    """The most first; those of unknown time have no wait."""
+    times = (3.0, None, 9.0), (1.0, 2.0, 2.0)
+    run = torchrecorder.merge([
+        ran(rank, *(sent(given=given, seconds=time) for given, time in zip((8, 16, 4), seconds)))
+        for rank, seconds in enumerate(times)
+    ])
+    assert [(one.bytes, wait) for one, wait in run.top()] == [(4, 7.0), (8, 2.0)]
+    assert [(one.bytes, size) for one, size in run.top("bytes", 2)] == [(16, 16.0), (8, 8.0)]
+
+
+def test_a_message_in_a_group_of_others() -> None:
+    """A file may say so; it is only not received."""
+    others = RankGroup("others", (1, 2), "", "gloo")
+    message = sent("send", tag=0, peer=2, group="others")
+    run = torchrecorder.merge([
+        ran(0, message, world=3, groups=(others,)), ran(1, world=3), ran(2, world=3)
+    ])
+    assert run.problems == (
+        "message no. 1 with tag 0 from rank 0 to rank 2 was sent but not received",
+    )
