@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from dataclasses import replace
 from functools import cache
 
@@ -18,7 +19,7 @@ from torchrecorder.graph.codec import encode
 from torchrecorder.graph.saved_files import loads
 from torchrecorder.ranks import digest_codec
 from torchrecorder.ranks.digest import digest
-from torchrecorder.ranks.digest_codec import DigestReader
+from torchrecorder.ranks.digest_codec import DigestDecoder, DigestReader, encode_digest
 from torchrecorder.recording import LIMIT
 
 
@@ -125,6 +126,27 @@ def test_changes_of_what_a_digest_is_made_of_are_seen(tmp_path):
         changed = {**data, table: {**data[table], column: ["other", *data[table][column][1:]]}}
         found = reader.read(_saved(tmp_path, changed))
         assert found.exact != first.exact and found.similar != first.similar
+
+
+def test_columns_with_each_others_names_are_another_program(tmp_path):
+    """Their texts, one after the other, are equal."""
+    data = encode(_recordings()[1])
+    reader = DigestReader(LIMIT)
+    first = reader.read(_saved(tmp_path, data))
+    names = {"cls": "path", "path": "cls"}
+    scopes = {names.get(column, column): cells for column, cells in data["scopes"].items()}
+    path = _saved(tmp_path, {**data, "scopes": scopes})
+    found = reader.read(path)
+    assert found.exact == _digest(torchrecorder.load(path)).exact != first.exact
+
+
+def test_what_ranks_have_in_common_is_in_memory_once():
+    """Kinds of communications, and groups."""
+    data = encode_digest(_digest(_recordings()[1]))
+    decoder = DigestDecoder()
+    one, other = decoder.decode(data), decoder.decode(data)
+    assert one.sent.kinds is other.sent.kinds and one.sent.kinds
+    assert all(map(operator.is_, one.rank.groups, other.rank.groups))
 
 
 @pytest.mark.parametrize(("column", "cells"), [

@@ -11,6 +11,8 @@ from tests.figures import network
 from tests.graph.test_consistency import changed
 from tests.ranks.test_by_hand import ran, sent
 from torchrecorder.events import ScopeKind
+from torchrecorder.ranks.digest import digest, rank_of
+from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -123,3 +125,16 @@ def test_numbers_stand_to_the_right() -> None:
     assert len(rows) == 2
     for cells in (("11", " 1"), ("440 B", "  7 B")):
         assert rows[0].index(cells[0]) == rows[1].index(cells[1], len("(the model)  all_reduce"))
+
+
+def test_the_title_names_the_ranks() -> None:
+    """And those that were recorded, if others are assumed to be equal."""
+    both = [ran(rank) for rank in range(2)]
+    digests = [digest(recording, rank_of(recording.run, "")) for recording in both]
+    title = f"{both[0].name}: ranks 0–1 of 2"
+
+    def told(assumed: tuple[int, ...]) -> str:
+        return Ranks(digests, {0: both[0]}, assumed=assumed).summary().splitlines()[0]
+
+    assert told(()) == title
+    assert told((1,)) == f"{title}; rank 0 recorded, the others assumed to be equal"

@@ -346,3 +346,15 @@ def test_a_message_in_a_group_of_others() -> None:
     assert run.problems == (
         "message no. 1 with tag 0 from rank 0 to rank 2 was sent but not received",
     )
+
+
+def test_ranks_that_ran_the_same_are_at_the_place_of_the_first() -> None:
+    """In what is said of a mismatch."""
+    run = torchrecorder.merge([
+        ran(0, sent(scope="s1"), world=3), ran(1, sent("broadcast"), world=3),
+        ran(2, sent(scope="s2"), world=3),
+    ])
+    assert run.problems == (
+        "no. 1 of group all (ranks 0–2): ranks 0, 2 ran all_reduce of 8 B in body; "
+        "rank 1 ran broadcast of 8 B",
+    )

@@ -108,3 +108,15 @@ def test_equal_kinds_are_one_line() -> None:
     of_backward = sent._replace(backward=True, name="all_gather")
     found = captions(of_backward, sent, sent._replace(received=24))
     assert found.closed([SCOPES["Net"]]) == ["all_reduce ×2, 32 B", "backward: all_gather, 8 B"]
+
+
+def test_what_a_function_sends_stands_at_the_function() -> None:
+    """The communication itself has only the module."""
+    run = Builder("Net")
+    with run.scope("Net"), run.scope("helper", kind=ScopeKind.FUNCTION):
+        run.op("sin", run.input("x"))
+    recording = run.recording()
+    net, helper = recording.scopes
+    sent = SENT._replace(op=next(iter(recording.ops)), scope=net)
+    view = torchrecorder.view(replace(recording, communications=(sent,)), depth=1)
+    assert CommunicationCaptions(view).closed([helper]) == ["all_reduce, 8 B"]

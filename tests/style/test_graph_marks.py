@@ -10,10 +10,12 @@ import pytest
 from tests.annotations.test_one_number import measured
 from tests.figures import network
 from tests.graph.test_consistency import blank
+from tests.views.test_bundles import unbound
 from torchrecorder.events import COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, SourceLine
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Shape
+from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 REASON = blank(
@@ -88,3 +90,20 @@ def test_the_legend_lists_graphs_by_number(graphs: tuple[int, ...]) -> None:
     """In whichever order they run."""
     legend = figure_of(compiled(*graphs)).legend
     assert [row.text for row in legend][:3] == [f"compiled graph {n} of 9" for n in (1, 8, 9)]
+
+
+def test_a_wide_line_across_a_break_stays_wide() -> None:
+    """Only dashed."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("stack", *unbound(run, 9))
+    numbers = {"o0": 1.0, "o1": 2.0}
+    recording = measured(run.recording(), COMPILED_GRAPH, **numbers)
+    recording = replace(recording, compiled_graphs=tuple(
+        blank(CompiledGraph, number=number) for number in (1, 2)
+    ))
+    usual, broken = (
+        next(line.look for line in figure_of(each).lines if line.count == 9)
+        for each in (run.recording(), recording)
+    )
+    assert (usual.dash, broken.dash) == ("solid", "dashed") and broken.width == usual.width

@@ -87,6 +87,7 @@ def test_of_a_long_list_the_last_items_are_left_out() -> None:
     """No item is cut, unless the first is long, or has a comma of its own."""
     assert labels.shorten_list("in 64 → 32, out 128 → 64", 24) == "in 64 → 32, out 128 → 64"
     assert labels.shorten_list("in 64 → 32, out 128 → 64", 20) == "in 64 → 32, …"
+    assert labels.shorten_list("aaaaaa, b, c", 10) == "aaaaaa, …"
     ends = "scale [0.1, 0.2], no bias", "size (10, 10) → (20, 20)", "a, number of channels 8"
     for text in ends:
         assert labels.shorten_list(text, 16) == labels.shorten(text, 16)

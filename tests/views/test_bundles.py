@@ -14,10 +14,10 @@ import torchrecorder
 from tests.test_properties import RUNS
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.recording import Recording
-from torchrecorder.style.draw import draw
+from torchrecorder.style.draw import WIDE, draw
 from torchrecorder.style.line_labels import line_tooltip
 from torchrecorder.testing import Builder
-from torchrecorder.views.bundles import FlowKind, bundles
+from torchrecorder.views.bundles import UPDATES, FlowKind, bundles
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 
@@ -81,7 +81,8 @@ def test_more_than_three_are_one_wide_line() -> None:
         assert len(found) == lines
         assert {line.count for line in found} == {parallel // lines}
         usual = draw(view).lines[0].look.width
-        assert all((line.look.width > 2 * usual) == (parallel > 3) for line in found)
+        wide = WIDE if parallel > 3 else 1
+        assert {line.look.width for line in found} == {wide * usual}
 
 
 def test_a_step_shows_how_many_gradients_and_weights() -> None:
@@ -98,6 +99,9 @@ def test_a_step_shows_how_many_gradients_and_weights() -> None:
         bundle.flow: line.look.stroke for bundle, line in zip(bundles(view), figure.lines)
     }
     assert strokes[FlowKind.WEIGHT] == strokes[FlowKind.STATE] != strokes[FlowKind.GRADIENT]
+    assert [line.side for line in figure.lines] == [
+        bundle.flow in UPDATES for bundle in bundles(view)
+    ]
     trunks = {line.value for line, bundle in zip(figure.lines, bundles(view))
               if bundle.flow is FlowKind.WEIGHT}
     assert len(trunks) == 1  # one line from the optimizer, which branches to the layers
@@ -170,8 +174,10 @@ def test_query_key_and_value_are_one_line() -> None:
     attend = torch.nn.functional.scaled_dot_product_attention
     run = torchrecorder.record(lambda x: attend(x, x, x), torch.ones(2, 5, 8))
     view = make_view(run, ViewOptions())
-    (line,) = (each for each in draw(view).lines if each.mark)
+    lines = draw(view).lines
+    (line,) = (each for each in lines if each.mark)
     assert (line.mark, line.count, line.place) == ("query = key = value", 3, -1)
+    assert {each.look.width for each in lines} == {line.look.width}
 
 
 class Scaled(torch.nn.Module):

@@ -271,9 +271,10 @@ def _outputs(recording: RecordedRun, ends: Boundaries, scope: ScopeId) -> Iterat
     inside = set(ops_inside(recording, [scope]))
     back = _coming_back(recording, inside, (slot.value for slot in ends.inputs(scope)))
     used = {slot.value for slot in ends.outputs(scope)}
-    made = [value for op in recording.ops.values() if op.id in inside for value in op.outputs]
-    found = [value for value in reversed(made) if value in used]
-    found.sort(key=lambda value: (given.get(value, len(given)), value in back))
+    made = [value for op in recording.ops.values() for value in op.outputs if value in used]
+    found = sorted(
+        reversed(made), key=lambda value: (given.get(value, len(given)), value in back)
+    )
     return (Slot(str(number), value) for number, value in enumerate(dict.fromkeys(found)))
 
 

@@ -161,12 +161,12 @@ def counterparts(box: Box, view: View) -> Iterator[str]:
         yield from (item for item in box.members if _kind(item, view.recording) == kind)
 
 
-def _kind(node: str, recording: RecordedRun) -> tuple[bool, int, str] | None:
-    """Whether it is a scope, its depth, and its class or name; None for other nodes."""
+def _kind(node: str, recording: RecordedRun) -> tuple[int, str] | None:
+    """The depth of a scope or op, and its class or name; None for other nodes."""
     step = step_of(recording, node)
     if isinstance(step, Scope):
-        return True, _depths(recording)[step.parent], step.cls
-    return (False, _depths(recording)[step.scope], step.name) if step is not None else None
+        return _depths(recording)[step.parent], step.cls
+    return (_depths(recording)[step.scope], step.name) if step is not None else None
 
 
 @once
