@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -111,6 +112,17 @@ def again_without_gradient(net: Net, optimizer: torch.optim.Optimizer) -> None:
     optimizer.step()
 
 
+def zeroed_later(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    usual(net, optimizer)
+    zeroed(net, optimizer)
+
+
+def overwritten_with_others(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    usual(net, optimizer)
+    weights = [net.head.weight.data, net.body.weight.data]  # the smaller one first
+    torch._foreach_copy_(weights, [torch.zeros_like(weight) for weight in weights])
+
+
 def closure(net: Net, optimizer: torch.optim.Optimizer) -> None:
     def again() -> torch.Tensor:
         optimizer.zero_grad()
@@ -133,6 +145,8 @@ def closure(net: Net, optimizer: torch.optim.Optimizer) -> None:
         (pulled_back, ("body", "head"), None),
         (swapped, ("body", "head"), "overwritten"),
         (zeroed, ("body", "head"), "zeroed"),
+        (zeroed_later, ("body", "head"), "zeroed"),
+        (overwritten_with_others, ("body", "head"), "overwritten"),
         (cleared, ("body", "head"), "nothing updated"),
         (early, ("body", "head"), "too early"),
         (frozen, ("body", "head"), "no gradient"),
@@ -231,3 +245,35 @@ def test_what_the_program_updates_itself_is_no_update_of_an_optimizer() -> None:
 
     found = recorded(step, "body", "head").why_no_update("body.weight")
     assert found is not None and found.reason == "nothing updated"
+
+
+def test_what_was_made_of_another_weight_does_not_follow_from_this_one() -> None:
+    """Even if one operation updated both."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, foreach=True)
+    with tr.Recorder(net) as recorder:
+        usual(net, optimizer)
+        usual(net, optimizer)
+        net.body.weight.data.copy_(net.head.weight.data.mean())
+    why = recorder.recording.why_no_update("body.weight")
+    assert why is not None and why.reason == "overwritten"
+
+
+class Copying(torch.optim.Optimizer):
+    """An optimizer that computes new weights and copies them."""
+
+    def step(self, closure: Any = None) -> None:
+        """One step."""
+        for group in self.param_groups:
+            for weight in group["params"]:
+                with torch.no_grad():
+                    weight.copy_(weight - 0.1 * weight.grad)
+
+
+def test_an_update_does_not_overwrite_itself() -> None:
+    """Where it is a copy."""
+    net = Net()
+    optimizer = Copying(net.parameters(), {})
+    with tr.Recorder(net) as recorder:
+        usual(net, optimizer)
+    assert recorder.recording.why_no_update("body.weight") is None

@@ -162,3 +162,24 @@ def test_summary_has_one_line_for_each_compiled_module():
     lines = record(Net(compiled), torch.ones(2, 4)).summary().splitlines()
     assert not any("_orig_mod" in line for line in lines)
     assert any("head (Linear, compiled)" in line and line.split()[-1] == "10" for line in lines)
+
+
+def test_module_that_did_not_run_is_kept():
+    """Only modules that are part of others' calls are left out."""
+    model = Net(compiled)
+    model.spare = nn.Linear(4, 4)
+    merged = without_wrappers(record(model, torch.ones(2, 4)))
+    (spare,) = (module for module in merged.modules.values() if not module.calls)
+    assert spare.names == ("spare",)
+
+
+def test_failure_outside_of_compiled_modules_stays_there():
+    """In the scope that it has."""
+    model = Net(compiled)
+    model.head = nn.Linear(3, 3)
+    with pytest.raises(RuntimeError) as caught, Recorder(model):
+        model(torch.ones(2, 4))
+    recording = recording_of(caught.value)
+    merged = without_wrappers(recording)
+    assert merged.run.failure == recording.run.failure
+    assert merged.scopes[merged.run.failure.scope].name == "head"

@@ -13,8 +13,10 @@ from torch import nn
 import torchrecorder
 from tests.figures import arrows, boxes, clusters, linear, network, view_of
 from torchrecorder.errors import InvalidArgument, NothingFound
-from torchrecorder.events import Role, ScopeId, ScopeKind, Slot
+from torchrecorder.events import GradId, Role, ScopeId, ScopeKind, Slot
+from torchrecorder.graph.nodes import GradNode
 from torchrecorder.recording import Recording
+from torchrecorder.select.focus import Focus
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
 from torchrecorder.views.view import BoxKind
@@ -301,3 +303,14 @@ def test_weights_that_were_updated_outside_are_no_inputs() -> None:
     drawn = view_of(recording, focus="fc", fold=False, parameters=True, depth="ops")
     kinds = [box.kind for box in drawn.boxes.values()]
     assert kinds.count(BoxKind.INPUT) == kinds.count(BoxKind.PARAMETER) == 3
+
+
+def test_leaves_that_are_read_have_their_grad_nodes() -> None:
+    """Even if no node that is kept leads to them."""
+    recording = branches()
+    (weight,) = (item for item, value in recording.values.items()
+                 if value.names == ("left.weight",))
+    leaf = GradNode(GradId("g99"), "AccumulateGrad", None, None, (), weight)
+    recording = replace(recording, grad_nodes={**recording.grad_nodes, leaf.id: leaf})
+    for part, kept in (("left", True), ("right", False)):
+        assert (leaf.id in Focus(part)(recording).grad_nodes) == kept

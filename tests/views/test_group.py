@@ -11,9 +11,11 @@ import pytest
 
 from tests.figures import arrows, boxes, clusters, linear, view_of
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import ScopeId, Slot
 from torchrecorder.export.dot import output_labels
 from torchrecorder.export.page_data.data import page_data
 from torchrecorder.recording import Recording, load
+from torchrecorder.select.group import GroupSiblings
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
@@ -303,3 +305,22 @@ def test_what_a_hidden_group_reads_from_between_its_members_has_its_readers() ->
     options = {"group": {"Ends": ["a", "c"]}, "depth": 1}
     view = view_of(run.recording(), hide=("Ends", "b"), **options)
     assert arrows(view) == ["x -> d", "y -> d", "d -> out:0"]
+
+
+def test_inputs_of_a_group_have_the_names_that_its_members_give_them() -> None:
+    """Not those of the operations inside."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, y = run.input("x"), run.input("y")
+        run.op("add", linear(run, "first", x), linear(run, "second", y))
+    recording = run.recording()
+    named = {"first": "image", "second": "text"}
+    recording = replace(recording, scopes={
+        item: scope.replace(inputs=tuple(Slot(named[scope.name], slot.value)
+                                         for slot in scope.inputs)) if scope.name in named
+        else scope
+        for item, scope in recording.scopes.items()
+    })
+    found = GroupSiblings({"Both": ["first", "second"]})(recording)
+    slots = found.scopes[ScopeId("s:Both")].inputs
+    assert [slot.name for slot in slots] == ["image", "text"]

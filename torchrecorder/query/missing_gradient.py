@@ -134,7 +134,7 @@ class _GradientSearch:
 
     def _zeros_in_forward(self, ops: Iterable[Op]) -> str:
         """That an op also computed zeros: of weights that start at zero, so do adapters."""
-        zeros = {one.node for one in self.recording.statistics if one.run < 0 and not one.norm}
+        zeros = {one.node for one in self.recording.statistics if not one.norm}
         for op in ops:
             if op.outputs and zeros.issuperset(op.outputs):
                 roles = {self.recording.values[slot.value].role for slot in op.inputs}
@@ -149,7 +149,7 @@ class _GradientSearch:
             gradient.shape for run in self.recording.grad_runs if run.grad in following
             for gradient in run.given if gradient is not None
         }
-        zeros = {one.node for one in self.recording.statistics if one.run < 0 and not one.norm}
+        zeros = {one.node for one in self.recording.statistics if not one.norm}
         for run in self.recording.backward_runs:
             for value in map(self.recording.values.__getitem__, run.replacements):
                 if value.id in zeros and value.shape in shapes and value.producer is not None:

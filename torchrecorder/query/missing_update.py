@@ -16,6 +16,7 @@ from torchrecorder.checks import plural
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeKind, ValueId
 from torchrecorder.graph.mappings import grouped
+from torchrecorder.graph.memory_access import contents_read
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.once import once
 from torchrecorder.graph.recording import RecordedRun
@@ -166,7 +167,10 @@ class _UpdateSearch:
         target = {recording.values[value].storage for value in op.writes}
         read = [slot.value for slot in op.inputs]
         read = [one for one in read if recording.values[one].storage not in target]
-        found = values_behind(recording, read, lambda maker: maker.index >= update.index)
+        found = values_behind(
+            recording, read,
+            lambda maker: maker.index >= update.index and any(contents_read(maker)),
+        )
         makers = (maker_of(recording, one) for one in found if first.get(one) == self.value.id)
         return any(maker is not None and maker.index >= update.index for maker in makers)
 
