@@ -25,8 +25,22 @@ def test_a_double_backward_is_in_the_pass_that_made_it() -> None:
     small = backward_view(recording, max_boxes=12)
     assert len(made) > 5 and call in small.boxes and len(small.boxes) <= 12
     assert made <= set(small.boxes[call].members)
-    for whole in (backward_view(recording), backward_view(recording, depth=9)):
+    deep = backward_view(recording, depth=9), backward_view(recording, depth=9, max_boxes=1)
+    for whole in (backward_view(recording), *deep):
         assert {whole.boxes[grad].cluster for grad in made} == {call}
+
+
+def test_the_deepest_view_with_so_many_boxes_is_chosen() -> None:
+    """Or the shallowest, if all have more."""
+    inner = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+    model = nn.Sequential(inner, nn.Sequential(nn.ReLU(), nn.Linear(4, 4)), nn.Linear(4, 1))
+    recording = torchrecorder.record(model, torch.ones(2, 4), backward=True)
+    counts = [len(backward_view(recording, depth).boxes) for depth in range(1, 8)]
+    assert len({*counts}) > 3
+    for most in range(1, 2 + max(counts)):
+        fitting = [count for count in counts if count <= most]
+        chosen = backward_view(recording, max_boxes=most)
+        assert len(chosen.boxes) == max(fitting, default=counts[0])
 
 
 def test_a_call_without_a_gradient_did_not_run() -> None:

@@ -236,6 +236,15 @@ def test_a_move_that_assigns_other_data_is_drawn(is_own: bool, failed: bool) -> 
     assert (len(found) == 1) == (is_own and not failed)
 
 
+def test_a_module_is_no_move() -> None:
+    """Even if all that it does is to assign a tensor to itself."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        run.op("set_data", x, x)
+    assert not idle_transfers(run.recording())
+
+
 def test_what_the_program_goes_on_with_is_no_output() -> None:
     """The input of a loss, and the loss that backward starts from."""
     model, loss = torch.nn.Linear(4, 4), torch.nn.MSELoss()

@@ -39,7 +39,7 @@ def backward_view(
         )
     view = _Backward(recording).view()
     if depth is None and len(view.boxes) > max_boxes:
-        view = Collapse(only=frozenset(run.op for run in recording.backward_runs if run.op))(view)
+        view = Collapse(only=frozenset(run.op for run in recording.backward_runs))(view)
     depth = _fitting(view, max_boxes) if depth is None else depth
     return _weights_outside(Collapse(depth)(view))
 
