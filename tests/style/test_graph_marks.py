@@ -15,6 +15,7 @@ from torchrecorder.events import COMPILED_GRAPH, CompiledGraph, FusedKernel, Gra
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Shape
+from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -107,3 +108,12 @@ def test_a_wide_line_across_a_break_stays_wide() -> None:
         for each in (run.recording(), recording)
     )
     assert (usual.dash, broken.dash) == ("solid", "dashed") and broken.width == usual.width
+
+
+def test_graphs_take_turns_without_colors() -> None:
+    """Two with numbers next to each other have different outlines, those of the legend."""
+    view = make_view(compiled(1, 2, 3), ViewOptions(depth=9))
+    figure = draw(view, Style(theme="print"))
+    dashes = [shape.look.dash for shape in figure.shapes if shape.id in ("o0", "o1", "o2")]
+    assert dashes[0] == dashes[2] != dashes[1]
+    assert [row.look.dash for row in figure.legend][:3] == dashes

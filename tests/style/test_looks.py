@@ -11,9 +11,10 @@ from tests.figures import linear, network
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.events import OpId, ScopeKind
 from torchrecorder.recording import Recording
+from torchrecorder.style.captions import Captions
 from torchrecorder.style.color import scale
 from torchrecorder.style.diff_colors import DiffColors
-from torchrecorder.style.draw import draw
+from torchrecorder.style.draw import draw, draw_in
 from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import together
 from torchrecorder.style.style import Style
@@ -245,3 +246,24 @@ def test_equal_numbers_are_the_largest_and_zeros_the_smallest(
     fill = scale(THEMES["light"].heat, share)
     assert fill in {shape.look.fill for shape in figure.shapes}
     assert fill == next(row.look.fill for row in figure.legend if row.text == str(number))
+
+
+def test_a_brief_figure_has_labels_only() -> None:
+    """No tooltips, no full names, no marks of arguments; otherwise it is the same."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = linear(run, "fc", run.input("x"))
+        run.op("sub", run.input("y"), h, slots=("input", "other"))
+    view, style = make_view(run.recording(), ViewOptions(depth=2)), Style()
+    whole, brief = (
+        draw_in([style.theme], view, style, {}, Captions(view, style), brief=brief)[0]
+        for brief in (False, True)
+    )
+    plain = {"tooltip": "", "name": ""}
+    assert any(line.mark for line in whole.lines) and all(line.tooltip for line in whole.lines)
+    assert brief == replace(
+        whole,
+        shapes=tuple(replace(shape, **plain) for shape in whole.shapes),
+        groups=tuple(replace(group, **plain) for group in whole.groups),
+        lines=tuple(replace(line, tooltip="", mark="", place=-1) for line in whole.lines),
+    )

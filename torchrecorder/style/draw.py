@@ -188,7 +188,7 @@ class _ViewDrawing:
             hooks = {cleared[member] for member in filter(cleared.__contains__, box.members)}
             if len(hooks) == 1:
                 label = (*label, *(Text(f"cleared by {item}") for item in hooks))
-            if box.count > 1 and (back := feedback(view, box)):
+            if back := feedback(view, box):
                 label = (*label, Text(next_round(view, back)))
             if box.id in self.unused:
                 label = with_readers(label, self.unused[box.id])
@@ -231,8 +231,7 @@ class _ViewDrawing:
         """The group of a cluster, without its look."""
         view, captions, graphs = self.view, self.captions, self.graphs
         label = *captions.cluster(cluster), *graphs.corner(cluster)
-        back = feedback(view, cluster) if cluster.count > 1 else ()
-        if back:
+        if back := feedback(view, cluster):
             label = (*label, Text(next_round(view, back)))
         group = partial(
             Group, cluster.id, cluster.parent, label, count=cluster.count,
