@@ -17,7 +17,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.style.draw import WIDE, draw
 from torchrecorder.style.line_labels import line_tooltip
 from torchrecorder.testing import Builder
-from torchrecorder.views.bundles import UPDATES, FlowKind, bundles
+from torchrecorder.views.bundles import FlowKind, bundles
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 
@@ -99,9 +99,8 @@ def test_a_step_shows_how_many_gradients_and_weights() -> None:
         bundle.flow: line.look.stroke for bundle, line in zip(bundles(view), figure.lines)
     }
     assert strokes[FlowKind.WEIGHT] == strokes[FlowKind.STATE] != strokes[FlowKind.GRADIENT]
-    assert [line.side for line in figure.lines] == [
-        bundle.flow in UPDATES for bundle in bundles(view)
-    ]
+    assert {line.side for line, bundle in zip(figure.lines, bundles(view))
+            if bundle.flow is FlowKind.WEIGHT} == {True}
     trunks = {line.value for line, bundle in zip(figure.lines, bundles(view))
               if bundle.flow is FlowKind.WEIGHT}
     assert len(trunks) == 1  # one line from the optimizer, which branches to the layers
@@ -167,6 +166,17 @@ def test_a_bundle_shows_what_is_in_it() -> None:
     said = line_tooltip(view, wide).splitlines()
     assert said[0] == "10 gradients"
     assert "0.weight.grad 4×4 float32" in said and len(said) == 11
+
+
+def test_a_mask_is_beside_the_data() -> None:
+    """It is no data itself."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, mask = run.input("x"), run.input("mask", dtype="bool")
+        run.op("masked_fill", x, mask)
+    figure = draw(make_view(run.recording(), ViewOptions()))
+    sides = {line.tail: line.side for line in figure.lines}
+    assert (sides[x], sides[mask]) == (False, True)
 
 
 def test_query_key_and_value_are_one_line() -> None:
