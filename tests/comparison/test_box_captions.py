@@ -291,3 +291,12 @@ def test_modules_are_closed_until_the_text_about_differences_fits(tmp_path: Path
         both.render(tmp_path / "both.svg", fit=("100mm", "120mm"))
     with pytest.warns(SmallText):
         both.render(tmp_path / "both.svg", fit=("100mm", "120mm"), depth=2)
+
+
+def test_equal_numbers_of_several_parts_are_one_text(tmp_path: Path) -> None:
+    """With how many they are, from two on."""
+    def run(amount: float) -> Recording:
+        return measuring(net(), "flops", o0=amount, o1=amount)
+
+    found = labels_of(compare(run(1e6), run(2e6), numbers="flops"), tmp_path, depth=0)
+    assert any("2 parts: FLOPs +100 %" in text for text in found.values()), found

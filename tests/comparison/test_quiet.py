@@ -210,3 +210,30 @@ def test_weights_of_a_replaced_module_with_layers_are_listed() -> None:
     assert lines(run("Block", "scale"), run("Better", "scale", "shift")) == [
         "replaced block Block → Better", "added block.shift 4×4 float32"
     ]
+
+
+def test_one_number_that_is_trained_is_some(tmp_path: Path) -> None:
+    """The only one of a bias."""
+    def run(trained: bool) -> Recording:
+        layer = nn.Linear(4, 1)
+        layer.weight.requires_grad_(trained)
+        return record(nn.Sequential(layer), torch.ones(1, 4))
+
+    found = labels(tmp_path, run(True), run(False), depth=1)["0: Linear"]
+    assert found.endswith("5 params, 1 trained | 1 weight now frozen")
+
+
+def test_weights_of_no_module_are_found_by_their_names() -> None:
+    """In whichever order they are read, which is a difference."""
+    first, second = (nn.Parameter(torch.ones(4)) for _ in range(2))
+
+    def before(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.cat([first, second])
+
+    def after(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.cat([second, first])
+
+    found = compare(record(before, torch.ones(8), name="f"), record(after, torch.ones(8), name="f"))
+    assert [change.text for change in found.changes] == [
+        "tensors.0: reads second, not first", "tensors.1: reads first, not second",
+    ]

@@ -229,6 +229,16 @@ def test_a_process_that_left_nothing(tmp_path: Any) -> None:
     assert workers.Workers(job, tmp_path, 1)._result(1, 0).rank.rank == 1
 
 
+def test_a_process_that_left_an_error(tmp_path: Any) -> None:
+    """It is raised again, whatever else there is."""
+    workers._write_error(tmp_path / "1.error", ValueError("too large"))
+    (tmp_path / "1.digest").write_bytes(encode_digest(of_rank(1, ())))
+    job = workers.PlanJob(of_rank, SQUARE, True, None)
+    with pytest.raises(ValueError, match="too large") as caught:
+        workers.Workers(job, tmp_path, 1)._result(1, 0)
+    assert "raised in plan by rank 1 (dp=0, tp=1)" in caught.value.__notes__[-1]
+
+
 def test_processors_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system does not tell, all that there are."""
     numbers = count(3)

@@ -42,6 +42,10 @@ def test_lanes_show_who_was_slowest() -> None:
         "Lane": lane[0], "Ranks": "2", "Params size": "128 B", "Communicated": "8 B",
         "Slowest": "2.50 s, rank 1",
     }
+    shown = run.summary().splitlines()
+    (title,) = (line for line in shown if line.startswith("Lane"))
+    (row,) = (line for line in shown if line.startswith("ranks 0–1 "))
+    assert row[:title.index("Ranks") + len("Ranks")].endswith("  2")  # a number, to the right
     untimed = torchrecorder.merge([seconds(ran(0), None), seconds(ran(1), None)]).summary()
     assert "Slowest" not in untimed and "Module" not in untimed
 

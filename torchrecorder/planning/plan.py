@@ -145,15 +145,17 @@ class _RankSampling:
 
     def _find_firsts(self, dim: int) -> None:
         """Find which coordinates along *dim*, whose ends differ, are equal to an earlier one."""
-        firsts, last = self.firsts[dim], self.layout.sizes[dim] - 1
+        firsts = self.firsts[dim]
+        last = len(firsts) - 1
         if last < MANY:
-            firsts[:] = range(last + 1)
+            firsts[:] = range(len(firsts))
             return
         waiting = [(0, last)]  # between ranks that were recorded; the first is the lowest
         while waiting:
             low, high = waiting.pop()
             if self._represents(self._along(dim, low), self._along(dim, high)):
-                firsts[low + 1 : high + 1] = [firsts[low]] * (high - low)
+                for index in range(low + 1, high + 1):
+                    firsts[index] = firsts[low]
             elif high - low == 1:
                 firsts[high] = high
             else:
