@@ -12,6 +12,7 @@ from torchrecorder.graph.nodes import BackwardRun
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.auto_depth import DEFAULT_MAX_BOXES
+from torchrecorder.views.page_view import page_view
 from torchrecorder.views.pipeline import COUNTED_KINDS, ViewOptions, make_view
 from torchrecorder.views.view import View
 
@@ -131,7 +132,7 @@ def test_one_depth_where_more_turns_out_to_be_too_much():
                         x = run.op(f"op_{word(step)}", x)
         run.returns(x)
     view = make_view(run.recording())
-    assert opened(view) == set()
+    assert opened(view) == set() == opened(page_view(run.recording()))
     assert steps(view) == 5
 
 
@@ -147,7 +148,7 @@ def test_repeats_that_do_not_fold_are_closed():
                     x = run.op(f"op_{word(step)}", x, weight)
         run.returns(x)
     view = make_view(run.recording())
-    assert opened(view) == set()
+    assert opened(view) == set() == opened(page_view(run.recording()))
     assert steps(view) == 12
 
 
@@ -237,3 +238,21 @@ def test_a_validation_beside_a_training_does_not_keep_it_closed(
     view = make_view(recording)
     names = {view.recording.scopes[ScopeId(cluster)].name for cluster in view.clusters}
     assert names & {"valid", "step"} == found
+
+
+def test_a_module_without_parts_takes_no_room():
+    """However large, an innermost module stays closed: another part is opened in its place."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("leaf", "Leaf"):
+            for step in range(130):
+                x = run.op(f"op_{word(step)}", x)
+        for name, blocks, ops in (("some", 60, 2), ("many", 100, 1)):
+            with run.scope(name, name.title()):
+                for number in range(blocks):
+                    with run.scope(f"block_{word(number)}", "Block"):
+                        for step in range(ops):
+                            x = run.op(f"op_{word(step)}", x)
+        run.returns(x)
+    assert opened(make_view(run.recording(), ViewOptions(max_boxes=150))) == {"some"}

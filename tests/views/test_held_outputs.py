@@ -9,9 +9,13 @@ import torch
 from torch import nn
 
 import torchrecorder
+from tests import figures
+from tests.graph.test_consistency import changed
 from tests.views.loops import loops, name_of, view_of
+from torchrecorder.events import ScopeKind, Slot
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
 from torchrecorder.views.view import BoxKind, View
 
@@ -199,3 +203,17 @@ def test_training_steps_fold_after_the_optimizer_wrote_it():
     flows = FlowClassifier(view)
     assert {flows.kind(one) for one in view.arrows
             if view.boxes[one.tail].kind is BoxKind.MODULE} == {FlowKind.TENSOR}
+
+
+def test_a_function_holds_nothing() -> None:
+    """One that gives back what it was given, and runs nothing, is no module that has a tensor."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.op("exp", run.input("x"))
+        with run.scope("same", "same", kind=ScopeKind.FUNCTION):
+            pass
+        run.op("relu", h)
+    given = (Slot("0", h),)
+    recording = changed(run.recording(), "scopes", "s1", inputs=given, outputs=given)
+    drawn = figures.arrows(figures.view_of(recording, depth=1))
+    assert "exp -> relu" in drawn and "same -> relu" not in drawn
