@@ -62,3 +62,15 @@ def test_what_reads_only_the_shape_of_a_result_did_not_lead_back() -> None:
     assert why is not None
     assert [op.name for op in why.ops] == ["backward", "binary_cross_entropy_with_logits"]
     assert "(and 1 more)" not in str(why)
+
+
+def test_what_reads_a_weight_first_led_back_by_its_other_argument() -> None:
+    """No operation made the weight."""
+    def program(model: nn.Module) -> None:
+        fake = model[0](torch.ones(2, 4))
+        fake.sum().backward()
+        (model[1].bias * fake).sum().backward()
+
+    why = failed(program)[0].why_backward_failed()
+    assert why is not None
+    assert [op.name for op in why.ops] == ["backward", "mul"]

@@ -87,3 +87,12 @@ def test_why_results_of_several_types_have_no_gradient(dtypes, why):
         recording = changed(recording, "values", value, dtype=dtype)
     op = recording.ops["o0"]
     assert why_left(recording, op, op.outputs) == why
+
+
+def test_a_pass_that_begins_at_an_input():
+    """No operation made it: it is none that was made anew."""
+    with pytest.raises(RuntimeError) as caught:
+        tr.record(lambda x: x.backward(), torch.ones(()))
+    why = tr.recording_of(caught.value).why_backward_failed()
+    assert why.reason == "no graph"
+    assert "this tensor was computed only from tensors that do not require grad" in why.text

@@ -188,6 +188,13 @@ def test_not_with_a_number_that_colors() -> None:
         Style(colors={"body": RED}, color_by="parameters")
 
 
+@pytest.mark.parametrize("color", ["blu", "#ff000080", "red:blue", "transparent"])
+def test_a_custom_color_is_one_without_opacity(color: str) -> None:
+    """Tints are made of it."""
+    with pytest.raises(InvalidArgument, match="the color of 'body' must be a color"):
+        Style(colors={"body": color})
+
+
 def test_in_a_comparison_only_what_is_equal_has_a_custom_color(tmp_path: Path) -> None:
     """The tint of frames, also in the legend; differences have theirs."""
     def net(size: int) -> Recording:

@@ -153,6 +153,8 @@ def test_what_never_ran_in_backward_is_marked(theme):
     assert (looks["s1"].fill, looks["s1"].dash) == (theme.paper, "dotted")
     assert looks["s2"].dash == "solid"
     assert lines(draw(backward_view(recording)))["v1"][-1] == "no gradient"
+    whole = lines(draw(backward_view(stepped())))
+    assert not any({"no gradient", "did not run"} & {*said} for said in whole.values())
     assert "did not run" in page_data(view, Style())["strings"]
     forward = draw(make_view(recording, ViewOptions(depth=1, fold=False)))
     assert "did not run" not in lines(forward)["s1"]
