@@ -288,3 +288,23 @@ def test_sources_of_packages_in_another_environment(
     finally:
         for name in ("nets_of_it", "library_of_it"):
             sys.modules.pop(name)
+
+
+class Scaled(nn.Module):
+    """Takes its inputs by name."""
+
+    def forward(self, *, x: torch.Tensor, by: float = 1.0) -> torch.Tensor:
+        """One operation."""
+        return x * by
+
+
+@pytest.mark.parametrize("is_exported", [True, False])
+def test_inputs_that_come_with_a_model(is_exported: bool) -> None:
+    """Those of an exported program are its own; a factory may give them by name."""
+    target, progress = Target("nets:make"), Progress(io.StringIO())
+    if is_exported:
+        program = torch.export.export(nn.Sequential(nn.Linear(4, 2)), (torch.ones(3, 4),))
+        found = target.record(lambda: program, progress)
+    else:
+        found = target.record(lambda: lambda: (Scaled(), {"x": torch.ones(3, 2)}), progress)
+    assert [found.values[slot.value].shape for slot in found.outputs] == [(3, 2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,8 +17,9 @@ from docutils import nodes  # noqa: E402
 from sphinx.errors import NoUri  # noqa: E402
 
 import torchrecorder  # noqa: E402
+from torchrecorder.errors import Notice  # noqa: E402
 from torchrecorder.integrations.import_target import ModelFailed  # noqa: E402
-from torchrecorder.integrations.sphinx import _copy_static, options, sources  # noqa: E402
+from torchrecorder.integrations.sphinx import _copy_static, notices, options, sources  # noqa: E402
 from torchrecorder.integrations.sphinx.cache import Cache  # noqa: E402
 from torchrecorder.integrations.sphinx.directive import TorchRecorder  # noqa: E402
 from torchrecorder.integrations.sphinx.links import (  # noqa: E402
@@ -243,3 +245,48 @@ def test_what_is_wrong_with_code(code, said):
     with pytest.raises(ModelFailed, match=f"the code of the directive.*{said}"):
         _executed(Request(Target(""), code=code), {})
     assert _executed(Request(Target(""), code="z = 2\nz + 1"), {}) == 3
+
+
+def test_warnings_of_a_file_in_the_cache_come_again(monkeypatch, tmp_path):
+    """Until it is made without any."""
+    said = ["too small"]
+
+    def render(recording, path, **_):
+        path.write_text("a figure")
+        for text in said:
+            warnings.warn(text, Notice)
+
+    monkeypatch.setattr(torchrecorder.drawing, "render", render)
+    monkeypatch.setattr(Cache, "recording", lambda cache, name: None)
+    cache = Cache(tmp_path)
+
+    def told():
+        found = []
+        with notices.notices_to(found.append):
+            path = cache.figure("name", ".svg", {})
+        assert path.read_text() == "a figure"
+        return path, found
+
+    path, first = told()
+    assert first == told()[1] == ["too small"]
+    path.unlink()
+    said.clear()
+    assert told()[1] == told()[1] == []
+    assert not notices.kept_in(path).exists()
+
+
+def test_warnings_of_a_recording_in_the_cache_come_again(monkeypatch, tmp_path):
+    """As those of a figure."""
+    request = Request(Target(""), code="from torch import nn, ones\nnn.Tanh(), ones(1, 2)")
+
+    def warned(self):
+        warnings.warn("not recorded", Notice)
+        return made(self)
+
+    made = Request.run
+    monkeypatch.setattr(Request, "run", warned)
+    for _ in range(2):
+        found = []
+        with notices.notices_to(found.append):
+            Cache(tmp_path).recorded(request)
+        assert found == ["not recorded"]
