@@ -290,3 +290,13 @@ def test_warnings_of_a_recording_in_the_cache_come_again(monkeypatch, tmp_path):
         with notices.notices_to(found.append):
             Cache(tmp_path).recorded(request)
         assert found == ["not recorded"]
+
+
+@pytest.mark.parametrize(("given", "path"), [
+    ("run.json.gz", "/docs/run.json.gz"), ("nets.py:Net", "/docs/nets.py:Net"),
+    ("nets:Net", "nets:Net"), ("nets:config.json", "nets:config.json"), ("nets", "nets"),
+])
+def test_files_are_beside_the_page(given, path):
+    """Names in modules are no files."""
+    env = SimpleNamespace(relfn2path=lambda file: (file, f"/docs/{file}"))
+    assert TorchRecorder._path(SimpleNamespace(env=env), given) == path
