@@ -355,9 +355,11 @@ class _Updates:
         hidden = self.recording.bookkeeping.difference(self.place)
         for op in self.recording.ops.values() if hidden else ():
             head = self._module(op) if op.id in hidden else None
-            for slot in op.inputs if head is not None else ():
+            if head is None:
+                continue
+            for slot in op.inputs:
                 maker = maker_of(self.recording, slot.value)
-                if maker is not None and head is not None:
+                if maker is not None:
                     yield from self._from(maker, slot, head)
 
     def _from(self, producer: Op, slot: Slot, head: int) -> Iterator[HiddenUpdate]:
