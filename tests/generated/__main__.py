@@ -1,9 +1,9 @@
 """Try thousands of random programs: ``python -m tests.generated 5000 --seed 7``.
 
 With ``--of compiled``, also what the compiler makes of them; with ``--of edits``, what a comparison
-lists of an edit; with ``--of training``, training programs; with ``--of ranks``, programs of several
-processes. Prints how much was checked, and each way of failing with the smallest program that shows
-it.
+lists of an edit; with ``--of training``, training programs; with ``--of ranks``, programs of
+several processes. Prints how much was checked, and each way of failing with the smallest program
+that shows it.
 """
 
 from __future__ import annotations
