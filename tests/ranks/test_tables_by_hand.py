@@ -14,8 +14,7 @@ from tests.graph.test_consistency import blank, changed
 from tests.ranks.test_by_hand import ran, sent, sharded
 from tests.stepped import stepped
 from torchrecorder.events import (
-    UNFINISHED, GradSwitch, OpId, ParameterPart, RankGroup, Role, ScopeKind, Shard, Slot,
-    ValueId,
+    UNFINISHED, GradSwitch, OpId, ParameterPart, RankGroup, Role, ScopeKind, Shard, Slot, ValueId,
 )
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.failure import Failure
