@@ -167,3 +167,16 @@ def test_a_weight_of_a_module_with_two_names() -> None:
     assert [line for line in lines(before, after) if "added" in line] == [
         "added first.bias [4] float32"
     ]
+
+
+def test_inputs_of_one_name_are_told_apart_by_their_readers() -> None:
+    """Two calls in one run may each have an argument of this name."""
+    def run(*acts: str) -> Recording:
+        builder = Builder("run")
+        for act in acts:
+            with builder.scope(act, act.title()):
+                builder.op(act, builder.input("x"))
+        return builder.recording()
+
+    for more in (("tanh", "relu"), ("relu", "tanh")):
+        assert not [line for line in lines(run("tanh"), run(*more)) if "reads" in line]

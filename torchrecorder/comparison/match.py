@@ -239,9 +239,7 @@ class _Matcher:
     def flows(self) -> None:
         """Match tensors: inputs, results of ops and scopes, and constants read by ops."""
         a, b = self.a.recording, self.b.recording
-        self._slots(a.inputs, b.inputs)
-        for slot, other in zip(a.inputs, b.inputs):
-            self.values.add(slot.value, other.value)
+        self._slots(*map(_sole, (a.inputs, b.inputs)))
         for left in (op for op in a.ops if op in self.ops.there):  # in the order of the run
             self._results(a.ops[left], b.ops[self.ops.there[left]])
         self._given()
@@ -261,8 +259,7 @@ class _Matcher:
         a, b = self.a.recording, self.b.recording
         replaced = set[Any](), set[Any]()
         for scope, other_scope in self.scopes.there.items():
-            left, right = a.scopes[scope], b.scopes[other_scope]
-            if not self._comparable(left, right):  # what is in them is not listed
+            if not self._comparable(a.scopes[scope], b.scopes[other_scope]):  # is not listed
                 replaced[0].add(scope)
                 replaced[1].add(other_scope)
         for anywhere in (False, True):
@@ -337,12 +334,15 @@ class _Matcher:
             )
 
     def _given(self) -> None:
-        """Match values that no op computed: those of matched ops, then by name, role and form."""
+        """Match values that no op computed: those of matched ops, inputs of the run in order, then
+        by name, role and form."""
         a, b = self.a.recording, self.b.recording
         for left, right in self.ops.there.items():
             for slot, other in zip(a.ops[left].inputs, b.ops[right].inputs):
                 if self._are_alike(slot, other):
                     self.values.add(slot.value, other.value)
+        for slot, other in zip(a.inputs, b.inputs):
+            self.values.add(slot.value, other.value)
         given = [[one for one in run.values.values() if one.producer is None] for run in (a, b)]
         self._alike(given[0], given[1], _seen)
 
@@ -367,6 +367,12 @@ class _Matcher:
         """Whether two inputs have the same role, and no op computed them."""
         left, right = self.a.recording.values[a.value], self.b.recording.values[b.value]
         return left.producer is right.producer is None and left.role is right.role
+
+
+def _sole(slots: Iterable[Slot]) -> list[Slot]:
+    """Those of a name of their own: several calls in one run may each have an argument *x*."""
+    named = grouped((slot.name, slot) for slot in slots).values()
+    return [of_name[0] for of_name in named if len(of_name) == 1]
 
 
 def _written(recording: RecordedRun, scope: ScopeId) -> Iterator[Slot]:
