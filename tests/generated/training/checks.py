@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import networkx as nx
 import torch
@@ -19,6 +20,7 @@ from tests.generated.training.world import Witnessed, World
 from tests.replay import Replay, kept_run
 from tests.structure import structure
 from tests.zoo.case import Run
+from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.events import ScopeKind, ValueId
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.recording import Recording
@@ -52,6 +54,8 @@ def _check(program: Training) -> None:
     assert json.loads(saved) == json.loads(text)
     is_drawn(recording)
     recording.summary()
+    if failed is None:
+        is_compared(program, recording)
     if _run(witness, program) is None:
         weights = _Weights(recording, witness)
         weights.receive()
@@ -62,6 +66,18 @@ def _check(program: Training) -> None:
     else:
         assert recording.run.failure is not None
     COUNTS.add("training", len(recording.ops), len(recording.grad_runs))
+
+
+def is_compared(program: Training, recording: Recording) -> None:
+    """A run with a statement more has all operations of the one without, and others."""
+    longer = replace(program, steps=program.steps + program.steps[:1])
+    failed, more = _recorded(World(longer), longer)
+    if failed is None:
+        comparison = torchrecorder.compare(recording, more)
+        kinds = {change.kind for change in comparison.changes}
+        assert comparison.matching.ops.keys() == recording.ops.keys(), comparison.text()
+        assert kinds <= {ChangeKind.ADDED, ChangeKind.REWIRED}, comparison.text()
+        COUNTS.add("comparison", len(recording.ops), len(more.ops))
 
 
 def _run(world: World, program: Training) -> Exception | None:
