@@ -216,6 +216,24 @@ def test_colors(tmp_path: Path) -> None:
     assert gone and all("dashed" in line for line in gone)
 
 
+def test_a_former_input_has_the_color_of_what_is_gone(tmp_path: Path) -> None:
+    """Although both of its ends are in both runs; the other input that of what is new."""
+    def run(read: str) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            made = {name: builder.op(name, builder.input(name[0])) for name in ("sin", "cos")}
+            builder.op("mul", made["sin"], made["cos"])
+            builder.op("exp", made[read])
+        return builder.recording()
+
+    drawn = compare(run("sin"), run("cos")).render(tmp_path / "both.dot", depth=2).read_text()
+    (head,) = re.findall(r'^\s*"?(\w+)"? \[.*exp', drawn, re.MULTILINE)
+    ways = [line for line in drawn.splitlines() if re.search(rf' -> "?{head}\b', line)]
+    assert len(ways) == 2
+    for mark in ("removed", "added"):
+        assert sum(stroke_of(drawn, mark) in way for way in ways) == 1
+
+
 def ops(*names: str, inner: str = "") -> Recording:
     """A module that calls these functions in a row; *inner* of them in a module inside."""
     run = Builder("Net")
