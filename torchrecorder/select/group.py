@@ -271,7 +271,8 @@ def _outputs(recording: RecordedRun, ends: Boundaries, scope: ScopeId) -> Iterat
     inside = set(ops_inside(recording, [scope]))
     back = _coming_back(recording, inside, (slot.value for slot in ends.inputs(scope)))
     used = {slot.value for slot in ends.outputs(scope)}
-    made = [value for op in recording.ops.values() for value in op.outputs if value in used]
+    ordered = sorted(map(recording.ops.__getitem__, inside), key=attrgetter("index"))
+    made = [value for op in ordered for value in op.outputs if value in used]
     found = sorted(
         reversed(made), key=lambda value: (given.get(value, len(given)), value in back)
     )
