@@ -270,8 +270,8 @@ class _CombinedTables:
         for op, relative in peers.items():
             if len(relative) > 1:
                 row = self.ops[op]
-                arguments = [(name, text) for name, text in row.arguments if name not in _PEERS]
-                self.ops[op] = row.replace(arguments=(*arguments, *{*relative.values()}))
+                others = [(name, text) for name, text in row.arguments if name not in _PEERS]
+                self.ops[op] = row.replace(arguments=(*others, *dict.fromkeys(relative.values())))
 
     def _is_gradient(self, value: Value) -> bool:
         """Whether *value* is the output of a backward pass."""
