@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchrecorder.events import Role, ScopeKind
-from torchrecorder.graph.relations import Boundaries
+from tests.graph.test_consistency import changed
+from torchrecorder.events import OpKind, Role, ScopeKind, ValueId
+from torchrecorder.graph.relations import Boundaries, returned_unchanged, unseen_results
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -61,3 +62,70 @@ def test_what_is_written_into_a_weight_is_read_like_any_value() -> None:
     found = Boundaries(recording, [first, second])
     assert not found.inputs(first) and len(found.outputs(first)) == 1
     assert [slot.value for slot in found.inputs(second)] == [mean]
+
+
+def unseen(recording: Recording, *paths: str, held: tuple[ValueId, ...] = ()) -> list[list[str]]:
+    """The ops that gave the results of the calls of these modules, the innermost first."""
+    maker = {value: op.name for op in recording.ops.values() for value in op.outputs}
+    calls = [scope.id for path in paths for scope in recording.scopes.values()
+             if scope.path == path]
+    found = unseen_results(recording, calls, dict.fromkeys(held, "name"))
+    return [[maker[slot.value] for slot in found[call]] for call in calls]
+
+
+def test_results_of_calls_that_were_not_seen() -> None:
+    """What is read outside, in the order in which it was made; or else what came last."""
+    recording = crossing()
+    assert unseen(recording, "pair.a", "pair.b", "pair") == [
+        ["first", "second"], ["third"], ["first", "third"],
+    ]
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("outer", "Outer"):
+            with run.scope("inner", "Inner"):
+                run.op("cos", run.op("sin", x))
+        run.op("exp", x)
+    assert unseen(run.recording(), "outer.inner", "outer") == [["cos"], ["cos"]]
+
+
+def test_results_that_a_variable_holds() -> None:
+    """Also of a backward pass, which gives none; not if another op in the call reads it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("step", "Step"):
+            h = run.op("sin", x)
+            loss = run.op("sum", h)
+            run.op("backward", loss, outputs=0)
+        run.op("exp", x)
+    assert unseen(run.recording(), "step", held=(h, loss)) == [["sum"]]
+    assert unseen(run.recording(), "step") == [[]]
+
+
+def test_calls_of_one_module_give_the_same_results() -> None:
+    """Also the last one, of which nothing reads the state."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = state = run.input("x")
+        for _ in range(2):
+            with run.scope("cell", "Cell"):
+                state = run.op("tanh", x, state)
+                y = run.op("sigmoid", state)
+            run.op("exp", y)
+    assert unseen(run.recording(), "cell") == [["tanh", "sigmoid"]] * 2
+
+
+def test_what_was_returned_unchanged_stays_so_after_writes() -> None:
+    """One write to the result and to what was given; not one to two tensors that only look so."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, other = run.input("x"), run.input("other")
+        same = run.op("identity", x, kind=OpKind.PASS)
+        both = run.op("add_", same, writes=same, outputs=2)
+        run.op("mul_", other, writes=other, outputs=2)
+    recording = run.recording()
+    for op in ("o1", "o2"):
+        recording = changed(recording, "ops", op, writes=recording.ops[op].outputs)
+    second = recording.ops["o1"].outputs[1]
+    assert [*returned_unchanged(recording)] == [(same, x), (second, both)]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tests.graph.test_consistency import changed
 from torchrecorder import record
 from torchrecorder.graph.data_flow import side_values
+from torchrecorder.testing import Builder
 
 
 class Tokens(nn.Module):
@@ -59,3 +61,19 @@ def test_what_is_learned_is_data_unless_it_only_joins_data() -> None:
     assert found == {"sin", "cos", "cat", "getitem", "neg", "exp", "sigmoid", "sum"}
     recording = record(lambda x: (weight.neg() + weight.exp(), x.sin()), (torch.ones(3),))
     assert not side_values(recording)
+
+
+def test_what_only_buffers_are_read_and_written_for() -> None:
+    """Such as a count; nothing else is read or written, and it did not fail."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, count = run.input("x"), run.buffer("count")
+        count = run.op("count", count, writes=count)
+        run.op("read", count)
+        run.op("store", count, x, writes=count)
+        run.op("load", count, writes=x)
+        run.op("break", count, writes=count)
+    recording = run.recording()
+    assert {recording.ops[op].name for op in recording.bookkeeping} == {"count", "break"}
+    broken = changed(recording, "ops", "o4", failed=True)
+    assert {recording.ops[op].name for op in broken.bookkeeping} == {"count"}

@@ -162,3 +162,42 @@ def test_region_counts_if_any_of_its_ops_does() -> None:
     """One that returns its argument does not."""
     assert counted(True, True) == counted(False, True) != counted(True, False)
     assert counted(True, False) == counted(False, False)
+
+
+@pytest.mark.parametrize(("kind", "counts"), [
+    (ScopeKind.FUNCTION, False), (ScopeKind.NO_GRAD, False), (ScopeKind.CHECKPOINT, True),
+    (ScopeKind.MODULE, True),
+])
+def test_numbers_in_arguments_inside(kind: ScopeKind, counts: bool) -> None:
+    """In functions and modes they count for the scope around it only."""
+    made = Builder("Net")
+    with made.scope("Net"):
+        with made.scope("block", "Block"):
+            with made.scope("inside", kind=kind) as inside:
+                made.op("sum", made.input("x"), arguments=(("dim", "0"),))
+    recording = made.recording()
+    other = changed(recording, "ops", "o0", arguments=(("dim", "1"),))
+    assert (structures(recording)[inside] != structures(other)[inside]) == counts
+    assert block(recording) != block(other)
+
+
+def test_settings_of_layers_in_evaluation_mode() -> None:
+    """Only those of dropouts do not count."""
+    recording = changed(run(), "modules", "m2", training=False)
+    assert block(recording) != block(changed(recording, "modules", "m2", detail="bias"))
+
+
+def test_gradients_that_only_a_later_iteration_reads() -> None:
+    """They change nothing of what reads another result of the backward pass."""
+    made = Builder("Net")
+    results = []
+    with made.scope("Net"):
+        loss = made.input("loss")
+        for outputs in (2, 1):
+            with made.scope("step", kind=ScopeKind.FUNCTION):
+                first = made.op("backward", loss, outputs=outputs)
+                results.append((first, ValueId(f"v{int(first[1:]) + outputs - 1}")))
+                made.op("exp", results[-1][1])
+    recording = changed(made.recording(), "values", results[0][0], names=("weight.grad",))
+    first, second = [*structures(recording).values()][1:]
+    assert first == second
