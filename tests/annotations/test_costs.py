@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from tests.graph.test_consistency import changed
 from tests.stepped import doubled, events, stepped
 from torchrecorder.annotations.amounts import of_flops
 from torchrecorder.annotations.nan_origin import FirstBad, describe, first_bad
 from torchrecorder.annotations.scope_members import ScopeMembers
 from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
-from torchrecorder.events import ScopeId, ScopeKind, Statistics
+from torchrecorder.events import FLOPS_BACKWARD, ScopeId, ScopeKind, Statistics
 from torchrecorder.graph.median_runs import medians
 from torchrecorder.graph.nodes import Row
 from torchrecorder.recording import Recording
@@ -245,3 +246,13 @@ def test_a_repeat_that_ran_differently_does_not_count():
 def test_nodes_of_a_double_backward_show_who_made_them():
     """In the recording, by id."""
     assert doubled().grad_nodes["g5"].made_by == "g4"
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_flops_of_a_node_in_a_backward_pass_that_a_node_runs(again):
+    """They are those of this node, if the pass is one through what it computed again."""
+    recording = changed(doubled(), "ops", "o2", recompute=again)
+    measured = {"g5": 7, "g4": 2, "g1": 1, "s0": 4}
+    numbers = replace(recording, measured={FLOPS_BACKWARD: measured}).annotations["backward_flops"]
+    inside = {"g4": 9} if again else {"g4": 2, "g5": 7}
+    assert numbers.by_node == {**inside, "g1": 1, "s0": 4}

@@ -11,8 +11,9 @@ from torch import nn
 
 import torchrecorder
 from tests.figures import network
+from tests.graph.test_consistency import changed
 from torchrecorder.annotations.parameter_owners import (
-    FunctionRead, ParameterOwners, Whole, flat_parameters,
+    FunctionRead, ParameterOwners, Whole, assigned_gradients, flat_parameters, writers,
 )
 from torchrecorder.events import ParameterPart, ScopeKind
 from torchrecorder.recording import Recording
@@ -167,3 +168,35 @@ def test_a_table_asks_once_for_the_parameters_of_a_row(monkeypatch: pytest.Monke
     monkeypatch.setattr(ParameterOwners, "within", counted)
     rows = recording.table(by="module")
     assert len(rows[0]) > 8 and len(asked) <= 3 * len(rows)
+
+
+@pytest.mark.parametrize(("op", "name", "is_assigned"), [
+    ("copy_", "weight.grad", True), ("mul_", "weight.grad", False), ("copy_", "other.grad", False),
+    ("copy_", "weight", False),
+])
+def test_a_gradient_that_the_program_assigns(op: str, name: str, is_assigned: bool) -> None:
+    """Not one that it scales, nor that of another tensor."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        weight = run.parameter("weight")
+        made = run.op(op, run.input("x"), run.input("y"))
+    recording = changed(run.recording(), "values", made, names=(name,))
+    assert assigned_gradients(recording) == ({weight} if is_assigned else set())
+
+
+@pytest.mark.parametrize(("storages", "is_known"), [
+    ((7, 8, 7), True), ((7, 7, 7), False), ((-1, 8, -1), False), ((7, 8, 9), False),
+])
+def test_what_is_written_to_the_memory_of_a_parameter(
+    storages: tuple[int, ...], is_known: bool
+) -> None:
+    """Without its name, as to a view; not where several parameters share the memory."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        weight, other = run.parameter("weight"), run.parameter("other")
+        view = run.input("view")
+        written = run.op("add_", view, writes=view)
+    recording = run.recording()
+    for value, storage in zip((weight, other, written), storages):
+        recording = changed(recording, "values", value, storage=storage)
+    assert [*writers(recording)] == [weight if is_known else written]

@@ -78,20 +78,19 @@ class ParameterOwners:
         return dict.fromkeys(value for row in rows for value in own(row))
 
     @cached_property
-    def uncalled(self) -> Mapping[ModuleId, Sequence[Module]]:
-        """The modules that are not called themselves, by the innermost module around each that is:
-        this reads their weights, if anything does."""
+    def read_in(self) -> Mapping[ModuleId | None, Sequence[Module]]:
+        """The modules by the innermost called one around each, itself included: this reads their
+        weights, if anything does."""
         modules = self.recording.modules.values()
         calls = [one for one in self.recording.scopes.values() if not one.recompute]
         ran = {one.module for one in calls if one.module is not None}
         places = {(name, one.apart): one.id for one in modules for name in one.names}
-        found = dict[ModuleId, list[Module]]()
-        for one in modules:
+
+        def reader(one: Module) -> ModuleId | None:
             around = (places.get((path, one.apart)) for path in one.around())
-            place = next((place for place in around if place in ran), None)
-            if place is not None and one.id not in ran:
-                found.setdefault(place, []).append(one)
-        return found
+            return next((place for place in around if place in ran), None)
+
+        return grouped((reader(one), one) for one in modules)
 
     def within(self, members: Iterable[str]) -> Whole:
         """*members* and the parameters and buffers of their modules, and of ops in functions;

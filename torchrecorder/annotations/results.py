@@ -144,8 +144,8 @@ def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list
         scope = recording.scopes.get(ScopeId(identifier))
         module = recording.module_of(scope) if scope is not None else None
         if module is not None:
-            uncalled = numbers.owned.uncalled.get(module.id, ())
-            found.extend(slot.value for one in (module, *uncalled) for slot in one.stored)
+            read = numbers.owned.read_in.get(module.id, ())
+            found.extend(slot.value for one in (module, *read) for slot in one.stored)
     return found
 
 
