@@ -49,3 +49,17 @@ def test_the_legend_has_the_colors_of_the_figure(tmp_path: Path) -> None:
     assert listed(*pair, tmp_path / "net.html") == ["added", "removed", "different"]
     wide = net(nn.Softplus()), net(nn.Softplus(2))
     assert listed(*wide, tmp_path / "net.html") == ["different"]
+    own: dict[str, Any] = {"legend": True, "colors": {"0.0": "#caffbf"}, "rename": {"0.0": "added"}}
+    assert listed(*wide, tmp_path / "net.html", **own)[-2:] == ["added", "different"]
+
+
+def test_the_legend_of_a_page_is_the_same_with_numbers_as_colors(tmp_path: Path) -> None:
+    """Kinds, then differences, then totals: the page has a scale of its own for numbers."""
+    path = tmp_path / "net.html"
+    pair = net(), net(nn.ReLU())
+    total = "Output size: 64 B → 96 B (+50 %)"
+    expected = ["input", "output", "weights", "activation", "added", "removed", "different", total]
+    for options in ({}, {"color_by": "parameters"}):
+        drawn = compare(*pair).render(path, legend=True, **options).read_text(encoding="utf-8")
+        data = json.loads(drawn.partition('id="data">')[2].partition("</script>")[0])
+        assert [data["strings"][text] for text, _ in data["legend"]] == expected

@@ -17,7 +17,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.relations import maker_of
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
-from torchrecorder.style.diff_colors import WORDS
+from torchrecorder.style.diff_colors import WORDS, DiffFinish
 from torchrecorder.style.draw import draw_in
 from torchrecorder.style.figure import Figure, LegendEntry, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
@@ -71,6 +71,9 @@ class TreeAppearance:
     def __init__(self, tree: Tree, style: Style) -> None:
         self.tree = tree
         self.style = replace(style, color_by=None, shapes="all" if style.shapes else False)
+        if isinstance(style.finish, DiffFinish):  # which makes the legend of its own style
+            finish = replace(style.finish, style=replace(style.finish.style, color_by=None))
+            self.style = replace(self.style, finish=finish)
         own = style.theme not in (LIGHT, DARK)
         self.themes = (style.theme, style.theme) if own else (LIGHT, DARK)
         self.flows = FlowClassifier(tree.view).all()
