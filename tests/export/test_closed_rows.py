@@ -39,6 +39,25 @@ def test_frozen_weights_inside() -> None:
     assert _notes(record(model, X), 0) == {"Sequential": "4 of 8 parameters frozen"}
 
 
+def test_one_frozen_weight_of_a_layer() -> None:
+    """It is named, as in a module that has weights beside those of its submodules."""
+    model = _model()
+    model[1][1].bias.requires_grad_(False)
+    model.scale = nn.Parameter(torch.ones(1), requires_grad=False)
+    model[0].scale = nn.Parameter(torch.ones(1))
+    assert _notes(record(model, X), 2) == {"1": "frozen bias", "Sequential": "frozen scale"}
+
+
+def test_frozen_weights_in_all_of_several_blocks() -> None:
+    """They share a line, which counts those of all."""
+    blocks = [_model()[1] for _ in range(3)]
+    for block in blocks:
+        block[0], block[1] = nn.Linear(4, 8), nn.Sequential(nn.Linear(8, 4)).requires_grad_(False)
+    recording = record(nn.Sequential(*blocks), X)
+    assert "×3  6 of 12 parameters frozen\n" in recording.summary(1, columns=())
+    assert _notes(recording, 2) == {"1": "frozen"}
+
+
 def test_missing_gradients_and_updates_inside() -> None:
     """Weights behind a detached tensor, and those that the optimizer does not have."""
     model = _model()

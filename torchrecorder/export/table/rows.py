@@ -196,10 +196,10 @@ class _TableRows:
         own = {row.id: None for row in rows if _is_own(row)}
         if any(value in self.owned.tied for value in own):
             yield "tied"
-        trained = any(self.recording.values[value].trainable for value in own)
+        frozen = [value for value in own if not self.recording.values[value].trainable]
         ran = module.calls or any(value in self.recording.consumers for value in own)
         for every, some, values in (
-            ("frozen", "frozen {}", own if not trained else ()),
+            ("frozen", "frozen {}", frozen),
             ("no gradient", "no gradient for {}", held & self.owned.unreached if ran else ()),
             ("not updated", "{} not updated", own.keys() & self.owned.left_out),
         ):
