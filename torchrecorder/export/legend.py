@@ -116,10 +116,10 @@ def _balanced(numbers: Sequence[int], wide: Sequence[float], room: float) -> lis
 def _filled(numbers: Sequence[int], wide: Sequence[float], room: float) -> list[list[int]]:
     """Rows with as many entries as fit."""
     rows: list[list[int]] = []
-    taken = 0.0
+    taken = room  # the first entry begins a row
     for number in numbers:
         taken += GAP + wide[number]
-        if not rows or taken > room:
+        if taken > room:
             rows.append([])
             taken = wide[number]
         rows[-1].append(number)
