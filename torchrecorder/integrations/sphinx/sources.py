@@ -57,7 +57,7 @@ def behind(path: str) -> Dependencies:
 
 def used(names: Mapping[str, Any]) -> Dependencies:
     """The sources of the objects with these *names*."""
-    return _closure(_homes(names.values()))
+    return _closure(map(_home, names.values()))
 
 
 @functools.cache
@@ -88,22 +88,19 @@ def _closure(modules: Iterable[ModuleType | None]) -> Dependencies:
             packages.update(_distributions().get(module.__name__.partition(".")[0], ()))
         else:
             files.add(file)
-            waiting += _homes(vars(module).values())
+            waiting += map(_home, vars(module).values())
     return Dependencies(tuple(sorted(files)), tuple(sorted(packages)))
 
 
-def _homes(values: Iterable[Any]) -> list[ModuleType | None]:
-    """The modules that define *values*. Only types are inspected: deprecated objects may warn."""
-    homes: list[ModuleType | None] = []
-    for value in values:
-        kind = type(value)
-        if issubclass(kind, ModuleType):
-            homes.append(value)
-            continue
-        made = value if issubclass(kind, _NAMED) else kind
-        name = getattr(made, "__module__", None)
-        homes.append(sys.modules.get(name) if isinstance(name, str) else None)
-    return homes
+def _home(value: Any) -> ModuleType | None:
+    """The module that defines *value*. Only its type is inspected: deprecated objects may warn."""
+    kind = type(value)
+    if issubclass(kind, ModuleType):
+        module: ModuleType = value
+        return module
+    made = value if issubclass(kind, _NAMED) else kind
+    name = getattr(made, "__module__", None)
+    return sys.modules.get(name) if isinstance(name, str) else None
 
 
 def file_of(module: ModuleType | None) -> str | None:
