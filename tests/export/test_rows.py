@@ -67,6 +67,23 @@ def test_ops_are_no_calls_of_something_that_ran_before() -> None:
                      ("act (ReLU)", True), ("relu()", False)]
 
 
+def test_functions_whose_modules_with_weights_ran_before() -> None:
+    """They are called again, whatever else they call; without such modules they are not."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("layer", "Linear"):
+            run.op("linear", x, run.parameter("weight"))
+        for called in (["layer", "act"], ["layer", "last"], [], ["act"]):
+            with run.scope("", kind=ScopeKind.FUNCTION):  # so that paths in it are those of modules
+                run.op("add", x)
+                for module in called:
+                    with run.scope(module):
+                        run.op("op", x, *([] if module == "act" else [run.parameter("weight")]))
+    again = [row.again for row in rows(run.recording()) if row.title == "()"]
+    assert again == [True, False, False, False]
+
+
 def test_what_reads_a_number_is_one_call() -> None:
     """The operation is named ``bool()``, which needs no second pair of brackets."""
     recording = torchrecorder.record(lambda x: x + 1 if x.sum() > 0 else x, torch.ones(2))

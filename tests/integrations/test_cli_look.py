@@ -10,10 +10,12 @@ import pytest
 import torch
 
 import torchrecorder
+from tests.graph.test_consistency import changed
 from tests.integrations.test_cli import folder, run
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import DEVICE, INDUCTOR, JOINED, PROCESSES
 from torchrecorder.capture.internals.table import SAVED_TENSORS
+from torchrecorder.testing import Builder
 
 __all__ = ["folder"]  # a fixture that all tests here use
 
@@ -122,6 +124,20 @@ def test_top_of_ops_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("body: linear", 128),
         ("head: linear", 96),
     ]
+
+
+def test_top_of_ops(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with the line that called it, if one did."""
+    lines = run(capsys, "top", *NET, "--by", "flops", "--of", "op")[1].splitlines()
+    assert [line.split()[-3:] for line in lines[2:]] == [
+        ["body:", "linear", "cli_nets.py:11"], ["head:", "linear", "cli_nets.py:11"],
+    ]
+    alone = Builder("Net")
+    alone.op("sin", alone.input("x"))
+    recording = changed(alone.recording(), "ops", "o0", source=None)
+    recording.save("alone.json")
+    line = run(capsys, "top", "alone.json", "--by", "output_bytes", "--of", "op")[1].splitlines()[2]
+    assert line.split()[-1] == "sin"
 
 
 def test_top_of_a_saved_recording(capsys: pytest.CaptureFixture[str]) -> None:

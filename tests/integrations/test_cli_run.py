@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import subprocess
 import sys
+import zipapp
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +115,70 @@ def test_a_script_knows_where_it_is(folder: Path, capsys: pytest.CaptureFixture[
     assert str(folder / script) in plain.stdout
 
 
+@pytest.mark.parametrize("name", ["app", "app.pyz", "app.zip", "app.pyc"])
+def test_what_else_python_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Folders and archives with a program in them, and compiled files."""
+    source = folder / "app"
+    source.mkdir()
+    (source / "beside.py").write_text("NUMBER = 3")
+    (source / "__main__.py").write_text(
+        "import sys, torch\n"
+        "if not __file__.endswith('.pyc'): import beside\n"
+        "torch.nn.Linear(2, 2)(torch.ones(1, 2))\n"
+        "print(__name__, sys.argv)\n"
+    )
+    if name.endswith("c"):
+        py_compile.compile(str(source / "__main__.py"), folder / name)
+    elif name != "app":
+        zipapp.create_archive(source, folder / name)
+    plain = subprocess.run([sys.executable, name, "x"], capture_output=True, text=True, check=True)
+    assert run(capsys, "run", name, "-o", "a.json", "--", "x")[:2] == (0, plain.stdout)
+    assert ops(folder / "a.json") == ["linear"]
+
+
+def test_a_script_has_no_future_statements_of_others(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Annotations are evaluated unless it says otherwise."""
+    (folder / "annotated.py").write_text(
+        "import torch\ndef f(x: 1 + 1): pass\nprint(f.__annotations__)\n"
+        "torch.nn.Linear(2, 2)(torch.ones(1, 2))\n"
+    )
+    assert run(capsys, "run", "annotated.py", "-o", "a.json")[1] == "{'x': 2}\n"
+
+
 def test_module(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As python -m runs it."""
     assert run(capsys, "run", "-m", "a_package.train", "-o", "a.json")[0] == 0
     assert "mse_loss" in ops(folder / "a.json")
+
+
+def test_a_module_knows_what_it_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its names are those that Python gives it, as is the first argument."""
+    (folder / "a_package" / "where.py").write_text(
+        "import sys, torch\n"
+        "print([__file__, __package__, __spec__.name, sys.argv])\n"
+        "print(sys.modules[__name__].__dict__ is globals())\n"
+        "torch.nn.Linear(2, 2)(torch.ones(1, 2))\n"
+    )
+    plain = subprocess.run(
+        [sys.executable, "-m", "a_package.where", "x"], capture_output=True, text=True, check=True
+    )
+    asked = ("-m", "a_package.where", "-o", "a.json", "--", "x")
+    assert run(capsys, "run", *asked)[:2] == (0, plain.stdout)
+
+
+def test_a_package_that_cannot_be_imported(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its error is that of the run: there is such a module, as far as anybody knows."""
+    package = folder / "failing"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ValueError('broken')")
+    code, _, err = run(capsys, "run", "-m", "failing.train")
+    assert code == 1 and "ValueError: broken" in err
 
 
 @pytest.mark.parametrize(("steps", "calls"), [("1", 1), ("2", 2), ("0", 3), ("9", 3)])

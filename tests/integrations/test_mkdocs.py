@@ -271,6 +271,24 @@ def test_edited_models_are_imported_anew(tmp_path, monkeypatch):
     assert seen == ["Tanh", "Sigmoid"]
 
 
+def test_files_are_those_beside_the_page(tmp_path, monkeypatch):
+    """Programs and recordings, wherever the build runs; modules are imported as everywhere."""
+    import torch
+
+    import torchrecorder
+    from torchrecorder.integrations.mkdocs import _figure
+    from torchrecorder.integrations.sphinx.cache import Cache
+
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "nets.py").write_text(NETS)
+    torchrecorder.record(torch.nn.Tanh(), torch.ones(2)).save(docs / "run.json")
+    monkeypatch.chdir(tmp_path)
+    for block, drawn in (("nets.py:net\n:shape: 2,4", "Linear"), ("run.json", "Tanh")):
+        shown = _figure(block, {}, docs / "a.md", Cache(tmp_path / "cache"))
+        assert drawn in figures(shown)[0][1]
+
+
 def test_parts_of_a_block():
     """Options stand in its head, where a flag has itself as its text, or before the code."""
     from torchrecorder.integrations.mkdocs import _parts

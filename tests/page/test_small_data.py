@@ -12,6 +12,8 @@ import pytest
 from tests.figures import network
 from tests.page.test_data import Page, data_of
 from tests.page.test_equal import tree_of
+from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.overlay import overlay
 from torchrecorder.events import GRADIENT_MESSAGE, ModuleId, ScopeKind, Slot, ValueId
 from torchrecorder.export.html import embedded
 from torchrecorder.export.page_data.box_appearance import TreeAppearance, hidden_updates
@@ -251,3 +253,42 @@ def test_modules_that_stay_closed_have_no_hidden_updates() -> None:
     tree = tree_of(counted_twice(), fold=False, closed="Norm")
     assert hidden_updates(tree) == () and "s1" in tree.view.boxes
     assert any((arrow.tail, arrow.head) == ("s1", "s2") for arrow in tree.view.arrows)
+
+
+def test_a_chain_is_no_loop_where_another_module_runs_again() -> None:
+    """Its fold carries nothing over."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input("x")
+        for before, number in (("cell", 1), ("layers", 3), ("cell", 1)):
+            for place in range(number):
+                with run.scope(f"{before}.{place}", "Block"):
+                    h = run.op("sin", run.op("cos", h))
+            h = run.op("exp", h)
+    page = Page(data_of(run.recording()))
+    assert 1 in page.items["fold"] and page.data["loops"] == []
+    texts = [line for label in page.items["label"] for line in page.lines(label)]
+    assert not any("carried over" in line for line in texts)
+
+
+def _added(reads_second: bool) -> Recording:
+    """A sum of the first of three results and another one."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        first, second = run.op("sin", x), run.op("cos", x)
+        third = run.op("tanh", first)
+        run.op("add", first, second if reads_second else third)
+        run.op("exp", second)
+        run.op("log", third)
+    return run.recording()
+
+
+def test_reads_of_the_first_of_two_runs() -> None:
+    """The tensor and which of its readers, without what both read."""
+    found = compare(_added(True), _added(False))
+    data = data_of(overlay(found.matching, found.changes).recording, fold=False)
+    ((row, reader),) = data["former_reads"]
+    tensors, ids = data["tensors"], data["items"]["id"]
+    ends = tensors["producer"][row], tensors["consumers"][row][reader]
+    assert [ids[end] for end in ends] == ["o1", "o3"]
