@@ -142,6 +142,10 @@ def test_a_figure_fits_its_place_with_its_legend(wide: float, high: float, size:
     assert bare is not None
     assert bare.scale(wide, high) == figure.paper.scale(wide + 2 * PAD, high + 2 * PAD)
     assert sheet_of(replace(figure, paper=Paper())) is None
+    for direction, along in (("TB", "height"), ("BT", "height"), ("LR", "width"), ("RL", "width")):
+        for side in ("width", "height"):  # of one that limits the flow alone
+            half = replace(figure, paper=Paper(**{side: 80.0}), direction=direction)
+            assert (sheet_of(half) is not None) == (side == along)
     for least, scale in ((4.0, 0.5), (8.0, 1.0), (12.0, 1.0), (0.0, 0.0)):
         read = sheet_of(replace(figure, paper=replace(paper, min_fontsize=least)))
         assert read is not None and read.enough == scale

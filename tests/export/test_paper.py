@@ -21,6 +21,7 @@ from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage
 from torchrecorder.export import by_suffix, paper_pdf
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.graphviz import Svg
+from torchrecorder.export.svg import on_page
 from torchrecorder.graph.saved_files import save
 from torchrecorder.integrations.cli import main
 from torchrecorder.options import drawing
@@ -183,6 +184,15 @@ def _stream(head: bytes, data: bytes) -> bytes:
     packed = zlib.compress(data)
     entries = head + b" /Filter /FlateDecode /Length %d" % len(packed)
     return b"<< %s >>\nstream\n%s\nendstream" % (entries, packed)
+
+
+def test_svg_of_any_scale() -> None:
+    """The page in millimeters; what it shows in points of the figure."""
+    svg = b'<svg width="40pt" height="20pt"\n viewBox="0.00 0.00 40.00 20.00">\n</svg>'
+    placed = on_page(svg, Fit(0.5, 72.0, 36.0, 26.0, 13.0), "#ff0000").decode()
+    assert 'width="25.4mm" height="12.7mm"' in placed
+    assert 'viewBox="-52.000 -26.000 144.000 72.000"' in placed
+    assert 'x="-52.000" y="-26.000" width="144.000" height="72.000" fill="#ff0000"' in placed
 
 
 @pytest.mark.parametrize("made", [packed, in_parts])

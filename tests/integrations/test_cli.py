@@ -347,6 +347,8 @@ def test_tensors_keep_to_type_and_range():
     assert whole.dtype == torch.int64 and set(whole.flatten().tolist()) == {5, 6, 7}
     assert named["x"].dtype == torch.float64 and -2 <= named["x"].min() <= named["x"].max() <= -1
     assert torch.equal(tensors(asked, None, None)[0][0], whole)
+    for model, device in ((torch.nn.Linear(2, 2, device="meta"), None), (None, "meta")):
+        assert tensors(asked, model, device)[0][0].device.type == "meta"
     assert torch.equal(before, torch.get_rng_state())
 
 

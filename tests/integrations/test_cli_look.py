@@ -140,6 +140,15 @@ def test_top_of_ops(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert line.split()[-1] == "sin"
 
 
+def test_top_of_what_nothing_has(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is no list without a line."""
+    empty = Builder("Net")
+    empty.op("sin", empty.input("x"))
+    empty.recording().save("empty.json")
+    code, out, err = run(capsys, "top", "empty.json", "--by", "output_bytes")
+    assert (code, out) == (2, "") and "no module has a number for 'output_bytes'" in err
+
+
 def test_top_of_a_saved_recording(capsys: pytest.CaptureFixture[str]) -> None:
     """What it does not know it cannot rank; it says what it knows."""
     run(capsys, "render", *NET, "-o", "run.json.gz")

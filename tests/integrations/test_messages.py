@@ -16,6 +16,7 @@ from torchrecorder.errors import InvalidArgument, LargerThanAPage, LayoutFailed,
 from torchrecorder.integrations.cli import _warned
 from torchrecorder.integrations.commands.doctor import DoctorCommand
 from torchrecorder.integrations.drawing_arguments import STDOUT, _name
+from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.progress import Progress
 
 
@@ -35,6 +36,17 @@ def test_a_warning_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert issubclass(LargerThanAPage, Notice)
     printed = capsys.readouterr().err
     assert printed == "torchrecorder: warning: one\ntorchrecorder: warning: two\n"
+
+
+def test_a_warning_is_printed_whatever_filters_there_are(
+    capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of Python are about the warnings of others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with _warned():
+            warnings.warn(LargerThanAPage("one"), stacklevel=1)
+    assert capsys.readouterr().err == "torchrecorder: warning: one\n"
 
 
 def test_doctor_shows_what_is_lost_without_an_internal(
@@ -69,6 +81,14 @@ def test_sphinx_names_the_errors_of_others() -> None:
     message_of = pytest.importorskip("torchrecorder.integrations.sphinx.node").message_of
     assert message_of(InvalidArgument("no such depth")) == "no such depth"
     assert message_of(ValueError("no such depth")) == "ValueError: no such depth"
+
+
+def test_sphinx_names_flags_as_options_but_in_errors_of_the_model() -> None:
+    """These are those of the user's program, whose flags are its own."""
+    message_of = pytest.importorskip("torchrecorder.integrations.sphinx.node").message_of
+    assert message_of(InvalidArgument("give --shape or --inputs")) == "give :shape: or :inputs:"
+    failed = ModelFailed("the model", ValueError("give --lr too"))
+    assert "give --lr too" in message_of(failed)
 
 
 @pytest.mark.parametrize("final", [True, False])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import importlib
+import sys
 
 import pytest
 import torch
@@ -172,3 +174,18 @@ def test_without_lightning_the_message_names_it(monkeypatch):
     )
     with pytest.raises(lightning.LightningMissing, match="pip install lightning"):
         lightning.callback()
+
+
+@pytest.mark.parametrize("imported", ["lightning.pytorch", "pytorch_lightning"])
+def test_the_callback_is_of_the_package_that_the_program_uses(imported, tmp_path, monkeypatch):
+    """There are two of one content under two names, which do not know each other's classes."""
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        for part in (name.partition(".")[0], name):
+            file = tmp_path / part.replace(".", "/") / "__init__.py"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"class Callback:\n    package = {name!r}\n")
+    kept = {name: module for name, module in sys.modules.items() if "lightning" not in name}
+    monkeypatch.setattr(sys, "modules", kept)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module(imported)
+    assert lightning._callback_class().package == imported

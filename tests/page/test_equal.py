@@ -31,6 +31,7 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.unread import unread
 from torchrecorder.testing import Builder
 from torchrecorder.views.bundles import FlowClassifier
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tree import Tree
 
@@ -180,6 +181,23 @@ def test_equal_blocks_are_equal_inside() -> None:
     assert {place.id for place in tree.places} > {*distinct}
     kinds = FlowClassifier(tree.view).all()
     assert isinstance(representatives(tree, one_by_one(), kinds, {}), range)
+
+
+def test_iterations_are_equal_in_whatever_loop() -> None:
+    """All but the very first, which reads an input."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input("x")
+        for place, rounds in enumerate((4, 5)):
+            with run.scope(f"part{place}", "Part"):
+                for _ in range(rounds):
+                    h = run.op("sin", run.op("cos", h))
+        run.op("exp", h)
+    tree = tree_of(run.recording())
+    first = representatives(tree, Style(), FlowClassifier(tree.view).all(), unread(tree.view))
+    places = enumerate(tree.places)
+    found = [first[number] for number, each in places if is_block(each.id) and not each.fold]
+    assert len(found) == 9 and found[1:] == [found[1]] * 8 != found[:1] * 8
 
 
 def test_equal_tensors_are_described_once(monkeypatch: pytest.MonkeyPatch) -> None:

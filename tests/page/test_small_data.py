@@ -292,3 +292,20 @@ def test_reads_of_the_first_of_two_runs() -> None:
     tensors, ids = data["tensors"], data["items"]["id"]
     ends = tensors["producer"][row], tensors["consumers"][row][reader]
     assert [ids[end] for end in ends] == ["o1", "o3"]
+
+
+@pytest.mark.parametrize(("fact", "failed"), [("ended", 2), ("caught", 1), ("running", 3)])
+def test_how_an_operation_failed(fact: str, failed: int) -> None:
+    """By an error that ended the run, or not; or it was running when the run was saved."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("exp", run.op("sin", run.input("x")))
+        run.fail()
+    recording = run.recording()
+    name, op = [*recording.ops.items()][-1]
+    recording = replace(recording, ops={**recording.ops, name: op.replace(failed=True)})
+    facts = recording.run if fact == "ended" else replace(recording.run, failure=None)
+    running = frozenset([name]) if fact == "running" else frozenset()
+    data = data_of(replace(recording, run=replace(facts, running=running)))
+    found = dict(zip(data["items"]["id"], data["items"]["failed"]))
+    assert found["o1"] == failed and found["o0"] == 0
