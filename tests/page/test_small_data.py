@@ -309,3 +309,15 @@ def test_how_an_operation_failed(fact: str, failed: int) -> None:
     data = data_of(replace(recording, run=replace(facts, running=running)))
     found = dict(zip(data["items"]["id"], data["items"]["failed"]))
     assert found["o1"] == failed and found["o0"] == 0
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("fc", 1), ("a_very_long_name_of_a_module", 2)])
+def test_a_title_in_two_lines_has_the_size_of_one_line_too(name: str, sizes: int) -> None:
+    """For where there is room."""
+    run = Builder("Net")
+    with run.scope("Net"), run.scope(name, "Linear"):
+        run.op("exp", run.op("sin", run.input("x")))
+    tree = tree_of(run.recording())
+    drawn = TreeAppearance(tree, Style()).appearances()
+    found = dict(zip((place.id for place in tree.places), drawn))
+    assert len(found["s1"].header_sizes) == sizes == len(found["s1"].header)

@@ -30,7 +30,6 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK, LIGHT
 from torchrecorder.style.unread import unread, unread_clusters
 from torchrecorder.views.bundles import FlowClassifier, FlowKind
-from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow, Box, View
 
@@ -116,9 +115,7 @@ class TreeAppearance:
         """The caption of the values that each loop passes to its next iteration, by its fold; those
         of the iteration that passes on most."""
         view, places = self.tree.view, self.tree.places
-        called_again = any(len(module.calls) > 1 for module in view.recording.modules.values())
-        may_loop = called_again or any(map(is_block, self.fold_boxes))
-        found = grouped(self._between_siblings() if self.fold_boxes and may_loop else ())
+        found = grouped(self._between_siblings())
         most: dict[int, Sequence[Arrow]] = {}
         for (fold, _), arrows in sorted(found.items()):
             most[fold] = max(most.get(fold, ()), arrows, key=len)
