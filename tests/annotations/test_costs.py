@@ -11,10 +11,11 @@ from tests.stepped import doubled, events, stepped
 from torchrecorder.annotations.amounts import of_flops
 from torchrecorder.annotations.nan_origin import FirstBad, describe, first_bad
 from torchrecorder.annotations.scope_members import ScopeMembers
+from torchrecorder.annotations.statistics import unknown_gradients
 from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
-from torchrecorder.events import FLOPS_BACKWARD, ScopeId, ScopeKind, Statistics
-from torchrecorder.graph.median_runs import medians
+from torchrecorder.events import FLOPS_BACKWARD, Gradient, ScopeId, ScopeKind, Statistics
+from torchrecorder.graph.median_runs import medians, own_seconds
 from torchrecorder.graph.nodes import Row
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
@@ -256,3 +257,24 @@ def test_flops_of_a_node_in_a_backward_pass_that_a_node_runs(again):
     numbers = replace(recording, measured={FLOPS_BACKWARD: measured}).annotations["backward_flops"]
     inside = {"g4": 9} if again else {"g4": 2, "g5": 7}
     assert numbers.by_node == {**inside, "g1": 1, "s0": 4}
+
+
+def test_weights_whose_gradient_was_not_measured():
+    """Of those that have one with elements; none where nothing was measured."""
+    recording = stepped()
+    measured = tuple(one for one in recording.statistics if one.node != "g0")
+    partly = replace(recording, statistics=measured)
+    assert unknown_gradients(recording) == frozenset()
+    assert unknown_gradients(partly) == {"v1"}
+    assert unknown_gradients(replace(recording, statistics=())) == frozenset()
+    empty = Gradient((0, 4), "float32", "cpu", 0)
+    runs = tuple(
+        ran.replace(given=(empty,)) if ran.grad == "g0" else ran for ran in recording.grad_runs
+    )
+    assert unknown_gradients(replace(partly, grad_runs=runs)) == frozenset()
+
+
+def test_time_of_what_runs_again_is_not_that_of_its_module():
+    """It is a part of the backward pass."""
+    assert own_seconds(stepped())["s1"] == 1.0
+    assert own_seconds(changed(stepped(), "ops", "o0", recompute=True))["s1"] == 4.0

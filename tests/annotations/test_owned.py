@@ -15,7 +15,7 @@ from tests.graph.test_consistency import changed
 from torchrecorder.annotations.parameter_owners import (
     FunctionRead, ParameterOwners, Whole, assigned_gradients, flat_parameters, writers,
 )
-from torchrecorder.events import ParameterPart, ScopeKind
+from torchrecorder.events import ModuleId, ParameterPart, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -200,3 +200,16 @@ def test_what_is_written_to_the_memory_of_a_parameter(
     for value, storage in zip((weight, other, written), storages):
         recording = changed(recording, "values", value, storage=storage)
     assert [*writers(recording)] == [weight if is_known else written]
+
+
+def test_modules_without_a_name_have_their_own_weights() -> None:
+    """They are in no other module, and no other in them."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("mul", run.input("x"), run.parameter("weight"))
+        with run.scope("inner", "Inner"):
+            run.op("mul", run.input("y"), run.parameter("scale"))
+    recording = changed(run.recording(), "modules", "m1", names=())
+    owned = ParameterOwners(recording)
+    assert [*owned.modules(ModuleId("m1"))] == ["m1"] and [*owned.modules(ModuleId("m0"))] == ["m0"]
+    assert [*owned.by_module(ModuleId("m1"))] == [recording.modules["m1"].parameters[0].value]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from tests.graph.test_consistency import changed
 from torchrecorder import record
 from torchrecorder.graph.data_flow import side_values
+from torchrecorder.graph.memory_access import contents_read
 from torchrecorder.testing import Builder
 
 
@@ -77,3 +78,15 @@ def test_what_only_buffers_are_read_and_written_for() -> None:
     assert {recording.ops[op].name for op in recording.bookkeeping} == {"count", "break"}
     broken = changed(recording, "ops", "o4", failed=True)
     assert {recording.ops[op].name for op in broken.bookkeeping} == {"count"}
+
+
+def test_whose_contents_are_read() -> None:
+    """Not those of what is written to, in a part or as a whole, nor of what gives its form."""
+    run = Builder("Net")
+    x, y = run.input("x"), run.input("y")
+    run.op("setitem", x, y, slots=("self", "value"))
+    run.op("copy_", x, y, slots=("self", "src"))
+    run.op("zeros_like", x)
+    run.op("add", x, y, slots=("self", "other"))
+    read = [[slot.value for slot in contents_read(op)] for op in run.recording().ops.values()]
+    assert read == [[y], [y], [], [x, y]]

@@ -201,3 +201,36 @@ def test_gradients_that_only_a_later_iteration_reads() -> None:
     recording = changed(made.recording(), "values", results[0][0], names=("weight.grad",))
     first, second = [*structures(recording).values()][1:]
     assert first == second
+
+
+def test_gradients_that_other_operations_make() -> None:
+    """They are numbered like other results, whether a backward pass before them gave any."""
+    made, scaled = Builder("Net"), list[str]()
+    with made.scope("Net"):
+        loss = made.input("loss")
+        for outputs in (1, 0):
+            with made.scope("step", kind=ScopeKind.FUNCTION):
+                made.op("backward", loss, outputs=outputs)
+                scaled.append(made.op("mul_", loss))
+                made.op("neg", scaled[-1])
+    recording = changed(made.recording(), "values", "v1", names=("weight.grad",))
+    for value in scaled:
+        recording = changed(recording, "values", value, names=("other.grad",))
+    first, second = [*structures(recording).values()][1:]
+    assert first == second
+
+
+def test_calls_of_a_data_loader_are_what_they_return() -> None:
+    """Whatever ran in them, such as a shuffle in the first."""
+    made = Builder("Net")
+    batches = []
+    with made.scope("Net"):
+        for shuffles in (True, False):
+            with made.scope("loader", kind=ScopeKind.DATA_LOADER):
+                if shuffles:
+                    made.op("randperm")
+                batches.append(made.op("stack", made.input()))
+        for batch in batches:
+            made.op("exp", batch)
+    first, second = [*structures(made.recording()).values()][1:]
+    assert first == second

@@ -93,8 +93,6 @@ def results_held(
     for scope in scopes.values():
         if scope.kind in _INLINE and scope.parent in around and not scope.recompute:
             around.add(scope.id)
-    if not any(op.scope in around for op in ops.values()):
-        return []
     read = _read(ops, around, held)
     state = {NO_STORAGE} | {
         value.storage for value in values.values()
@@ -103,7 +101,7 @@ def results_held(
     idle = [
         op for op in ops.values()
         if op.scope in around and op.inputs and op.kind is not OpKind.PASS
-        and op.name not in KEPT and op.outputs and read.isdisjoint(op.outputs)
+        and op.name not in KEPT and read.isdisjoint(op.outputs)
         and state.isdisjoint(values[value].storage for value in op.writes)
     ]
     dropped = {(op.source, op.name) for op in idle if held.isdisjoint(op.outputs)}
