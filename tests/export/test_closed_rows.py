@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call
 
 from torchrecorder import Recorder, Recording, record
 
@@ -56,6 +57,17 @@ def test_frozen_weights_in_all_of_several_blocks() -> None:
     recording = record(nn.Sequential(*blocks), X)
     assert "×3  6 of 12 parameters frozen\n" in recording.summary(1, columns=())
     assert _notes(recording, 2) == {"1": "frozen"}
+
+
+def test_weights_computed_in_the_run_are_not_frozen() -> None:
+    """Wherever the modules that are called with them are closed."""
+    model = _model()
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        weights = {name: weight.detach() for name, weight in model.named_parameters()}
+        return functional_call(model, weights, (x,))
+
+    assert "frozen" not in record(step, X).summary(0, columns=())
 
 
 def test_missing_gradients_and_updates_inside() -> None:
