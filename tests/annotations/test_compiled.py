@@ -12,7 +12,10 @@ from tests.graph.test_consistency import blank
 from torchrecorder.annotations.compiled import (
     break_table, breaks_at, common, graph_name, graphs_among, kernels_of,
 )
-from torchrecorder.events import COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, SourceLine
+from torchrecorder.drawing import figure
+from torchrecorder.events import (
+    COMPILED_GRAPH, FUSED_KERNEL, CompiledGraph, FusedKernel, GraphBreak, SourceLine,
+)
 from torchrecorder.recording import Recording
 
 
@@ -82,3 +85,15 @@ def test_kernels_of_an_op() -> None:
     assert {op: [one.number for one in made] for op, made in found.items()} == {
         "o0": [1], "o1": [1, 2],
     }
+
+
+@pytest.mark.parametrize(("quantity", "name"), [
+    (COMPILED_GRAPH, "compiled_graph"), (FUSED_KERNEL, "kernel"),
+])
+def test_the_legend_lists_each_graph_and_kernel(quantity: str, name: str) -> None:
+    """They are no steps of a scale, however far their numbers are from each other."""
+    recording = measured(network(), quantity, o0=1, o1=2, o2=40)
+    legend = figure(recording, color_by=name, depth=9, legend=False).legend
+    assert [entry.text for entry in legend if entry.part in ("scale", "number")][1:] == [
+        "1", "2", "40",
+    ]
