@@ -161,6 +161,21 @@ def test_a_process_that_is_told_to_end_does_not_wait_long(
     assert run.problems == ("no recording of rank 1",)
 
 
+def test_what_is_wrong_with_a_job_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the process that writes the figure, which is written all the same."""
+    monkeypatch.setattr(run_command, "GRACE", 0.1)
+    first, _ = recorded(lambda rank: dist.all_reduce(X.clone()), world=2)
+    parts, told = Parts(tmp_path, 0, 2), Event()
+    first.save(parts.file)
+    told.set()
+    path = tmp_path / "step.svg"
+    assert run_command._write(first, [path], {}, parts, told) == 0 and path.exists()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["torchrecorder: no recording of rank 1", f"torchrecorder: wrote {path}"]
+
+
 def test_the_end_is_delayed() -> None:
     """Until the context ends, when the handler of the program is called; only once it began."""
     calls: list[int] = []
