@@ -10,7 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 from typing import Any
 
 import pytest
@@ -159,6 +159,20 @@ def test_a_process_that_is_told_to_end_does_not_wait_long(
     run = parts.together(told, patience=60.0)
     assert 0.3 <= time.monotonic() - before < 30.0
     assert run.problems == ("no recording of rank 1",)
+
+
+def test_a_process_that_nobody_told_to_end_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as it has patience, and no longer than for the last one."""
+    monkeypatch.setattr(run_command, "GRACE", 0.0)
+    first, second = recorded(lambda rank: dist.all_reduce(X.clone()), world=2)
+    parts = Parts(tmp_path, 0, 2)
+    first.save(parts.file)
+    late = Timer(0.5, second.save, [Parts(tmp_path, 1, 2).file])
+    late.start()
+    assert parts.together(Event(), patience=60.0).problems == ()
+    late.join()
 
 
 def test_what_is_wrong_with_a_job_is_printed(
