@@ -52,6 +52,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"torchrecorder {torchrecorder.__version__}\n"
 
 
+def test_the_help_says_what_an_option_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """What it stands for, the words that there are, or else its name."""
+    with pytest.raises(SystemExit):
+        cli.parser().parse_args(["render", "--help"])
+    said = capsys.readouterr().out
+    assert "--shape SHAPE" in said and "--direction {TB,LR,BT,RL}" in said and "--dpi DPI" in said
+
+
 def test_arguments_of_the_target_add_up() -> None:
     """In their order."""
     options = cli.parser().parse_args(["render", "nets:Net", "--arg", "3", "--arg", "gelu"])
