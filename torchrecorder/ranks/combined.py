@@ -21,6 +21,7 @@ from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.ranks.join import Collective
 from torchrecorder.ranks.lanes import Lane
+from torchrecorder.ranks.sent import distance
 from torchrecorder.ranks.sharding_ops import setup_scopes, without_sharding_ops
 from torchrecorder.recording import Recording
 from torchrecorder.views.outputs import read_later
@@ -204,8 +205,8 @@ class _CombinedTables:
             if send.op is None or receive.op is None or send.op == receive.op:
                 continue
             ranks = collective.group.ranks
-            here, there = map(ranks.index, collective.ranks)
-            away = (there - here) % len(ranks)
+            here, there = collective.ranks
+            away = distance(collective.group, here, there)
             away -= len(ranks) * (2 * away > len(ranks))
             peers.setdefault(send.op, {})[there] = "group_dst", f"rank{away:+d}"
             peers.setdefault(receive.op, {})[here] = "group_src", f"rank{-away:+d}"

@@ -21,7 +21,9 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.recording import RecordedRun, RunFacts
 from torchrecorder.graph.relations import maker_of
-from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, without_rank
+from torchrecorder.ranks.sent import (
+    RANK_COLUMNS, CommunicationColumns, Sent, distance, without_rank,
+)
 
 
 class Digest(NamedTuple):
@@ -192,9 +194,8 @@ def _relative(communications: CommunicationColumns, rank: Rank) -> list[tuple[st
             place, peer, is_message = key
             group = rank.groups[place]
             if peer in group.ranks:
-                peer = group.ranks.index(peer)
-                if is_message and rank.rank in group.ranks:
-                    peer = (peer - group.ranks.index(rank.rank)) % len(group.ranks)
+                is_relative = is_message and rank.rank in group.ranks
+                peer = distance(group, rank.rank if is_relative else group.ranks[0], peer)
             known[key] = group.purpose, len(group.ranks), peer
         found.append(known[key])
     return found

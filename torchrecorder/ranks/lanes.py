@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torchrecorder.events import UNFINISHED
 from torchrecorder.graph.mappings import grouped
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.sent import ranks_text
+from torchrecorder.ranks.sent import distance, ranks_text
 from torchrecorder.recording import Recording
 
 
@@ -112,10 +112,10 @@ class _Relative(NamedTuple):
 def _messages(item: Digest) -> Iterator[tuple[tuple[str, int], _Relative]]:
     rank, groups = item.rank.rank, item.rank.groups
     for (name, place, peer), number in item.sent.messages().items():
-        ranks = groups[place].ranks
-        if rank in ranks and peer in ranks:  # not from any rank
-            distance = (ranks.index(peer) - ranks.index(rank)) % len(ranks)
-            yield (name, peer), _Relative(name, ranks, distance, number)
+        group = groups[place]
+        if rank in group.ranks and peer in group.ranks:  # not from any rank
+            relative = _Relative(name, group.ranks, distance(group, rank, peer), number)
+            yield (name, peer), relative
 
 
 def lane(members: Sequence[Digest], recording: Recording, assumed: Collection[int]) -> Lane:

@@ -98,6 +98,11 @@ class CommunicationColumns(NamedTuple):
         )
 
 
+def distance(group: RankGroup, rank: int, peer: int) -> int:
+    """How many places further than *rank* its *peer* is in *group*, which goes round."""
+    return (group.ranks.index(peer) - group.ranks.index(rank)) % len(group.ranks)
+
+
 def without_rank(sent: Sent) -> Sent:
     """*sent* without its rank-specific fields."""
     return sent._replace(

@@ -218,9 +218,10 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     start, quiet = full_view(part), find_quiet(part, options)
     view = fitting(part, options, quiet, partial(_through, start, options, quiet), _drawn)
     if may_fold_more(options, _drawn(view)):
-        similar = make_view(recording, replace(options, fold="similar"))
+        more = replace(options, fold="similar")
+        similar = fitting(part, more, quiet, partial(_through, start, more, quiet), _drawn)
         if _drawn(similar) <= options.max_boxes:
-            return similar
+            view, options = similar, more
     return replace(view, unfolded=partial(unfolded, start, options, quiet))
 
 
